@@ -35,18 +35,12 @@ _EXAMPLES = {"result_format": "BASIC", "partial_unexpected_count": MOST_EXAMPLES
 class ExpectationOutcome:
     """What came of one expectation.
 
-    Attributes
-    ----------
-    success
-        False also when the expectation could not be judged; ``error`` then says why.
-    observed
-        What a whole-table expectation saw (a number as float); ``None`` for one that is judged row by row.
-    checked, unexpected, unexpected_percent
-        Rows that were judged (missing values take no part in a range), those that are unexpected, and their percentage.
-    examples
-        At most twenty unexpected rows: the columns that the suite shows and the value.
-    blocked
-        Jobs that fail it by themselves and therefore go no further (:mod:`perdix.assets.judging`).
+    ``success``: false also when the expectation could not be judged; ``error`` then says why.
+    ``observed``: what a whole-table expectation saw (a number as float); ``None`` for one that is judged row by row.
+    ``checked``, ``unexpected``, ``unexpected_percent``: rows that were judged (missing values take no part in a range),
+    those that are unexpected, and their percentage.
+    ``examples``: at most twenty unexpected rows: the columns that the suite shows and the value.
+    ``blocked``: jobs that fail it by themselves and therefore go no further (:mod:`perdix.assets.judging`).
     """
 
     name: str

@@ -43,14 +43,10 @@ FIGURES = ("rmse", "rmse_spread", "mae", "mae_spread", "step_1", "inside", "corn
 class Result:
     """One family on one sampling of an operator; errors are shares of the mean performance at the points of step 1.
 
-    Attributes
-    ----------
-    rmse, rmse_spread, mae, mae_spread
-        On samples left out: means over the repeats, and their standard deviations.
-    step_1, inside, corner
-        RMSE against the true performance.
-    promised_corner
-        Mean of predicted minus true performance in the corner: how much too much is promised there.
+    ``rmse``, ``rmse_spread``, ``mae``, ``mae_spread``: on samples left out: means over the repeats, and their standard
+    deviations.
+    ``step_1``, ``inside``, ``corner``: RMSE against the true performance.
+    ``promised_corner``: mean of predicted minus true performance in the corner: how much too much is promised there.
     """
 
     operator: str

@@ -44,14 +44,9 @@ LUCK = 100  # seeds of methods lie so far apart
 class Result:
     """One method on one operator with one seed.
 
-    Attributes
-    ----------
-    samples, failed
-        Sizes that became samples, and those that died.
-    rmse, mae, rmse_truth, rmse_plane
-        Shares of the mean performance at the points of step 1.
-    core_h
-        Core-hours of sampling instances.
+    ``samples``, ``failed``: sizes that became samples, and those that died.
+    ``rmse``, ``mae``, ``rmse_truth``, ``rmse_plane``: shares of the mean performance at the points of step 1.
+    ``core_h``: core-hours of sampling instances.
     """
 
     operator: str

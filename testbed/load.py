@@ -45,16 +45,10 @@ class Second:
 class Sent:
     """What a load sent in all.
 
-    Attributes
-    ----------
-    file
-        A row per second.
-    begin_s, end_s
-        First and last second played, as epoch seconds; the end is not part of it.
-    due, sent, acknowledged, failed
-        Records; those that the broker never answered for count as failed.
-    behind_s
-        The latest that a record was.
+    ``file``: a row per second.
+    ``begin_s``, ``end_s``: first and last second played, as epoch seconds; the end is not part of it.
+    ``due``, ``sent``, ``acknowledged``, ``failed``: records; those that the broker never answered for count as failed.
+    ``behind_s``: the latest that a record was.
     """
 
     file: Path

@@ -25,12 +25,8 @@ from benchmarks.calibration import standstill as calibration_standstill
 class Figure:
     """One number, observed and simulated.
 
-    Attributes
-    ----------
-    simulated
-        One value per seed.
-    error
-        Mean of the simulated against the observed: relative, or a difference where the number is a share itself.
+    ``simulated``: one value per seed.
+    ``error``: mean of the simulated against the observed: relative, or a difference where the number is a share itself.
     """
 
     group: str

@@ -70,26 +70,16 @@ class Avoided:
 class Circumstances:
     """What the guards must know beside the situation.
 
-    Attributes
-    ----------
-    running
-        What the target says.
-    wanted, wanted_mix
-        The workers of a decision that is still being carried out; ``None`` when there is none.
-    paused
-        Why, and until when, in words; ``None`` when the job is not paused.
-    avoided
-        Scale-outs that are not to be tried for a while.
-    grace_s
-        No rescale so soon after another.
-    capacity_per_s
-        Capacity of each scale-out that the situation lacks, records/s; ``None``: it holds all that is known.
-    contradiction
-        What of the job's metrics cannot be true together, in words; ``None`` where they agree.
-    memory_ratio
-        Share of its heap that the fullest worker uses; ``None`` where it is not measured.
-    unchecked
-        Why it is unknown whether fewer workers would do, in words; ``None`` where it is known.
+    ``running``: what the target says.
+    ``wanted``, ``wanted_mix``: the workers of a decision that is still being carried out; ``None`` when there is none.
+    ``paused``: why, and until when, in words; ``None`` when the job is not paused.
+    ``avoided``: scale-outs that are not to be tried for a while.
+    ``grace_s``: no rescale so soon after another.
+    ``capacity_per_s``: capacity of each scale-out that the situation lacks, records/s; ``None``: it holds all that is
+    known.
+    ``contradiction``: what of the job's metrics cannot be true together, in words; ``None`` where they agree.
+    ``memory_ratio``: share of its heap that the fullest worker uses; ``None`` where it is not measured.
+    ``unchecked``: why it is unknown whether fewer workers would do, in words; ``None`` where it is known.
     """
 
     running: Running

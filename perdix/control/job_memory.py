@@ -123,39 +123,25 @@ def history_of(tail: Tail, seconds: float = math.inf) -> Workload:
 class JobMemory:
     """Immutable; each step of the tick returns another one.
 
-    Attributes
-    ----------
-    workload
-        The truth that forecasts are judged by, and the history that a new forecaster starts from.
-    fallback
-        The fallback, while it is in use; made anew from the workload when it is needed again.
-    newest
-        The workload of the last 20 minutes, in the parts in which ticks saw it: what is stored as it was before them
-        becomes what it is by seeing them again.
-    pending
-        The champion's forecasts whose truth has not come, oldest first.
-    capacity_version
-        The champion that the capacity model has taken in; 0 when none.
-    drift, wape, horizon_wape, scored_until_s
-        Whether the champion is trusted; the WAPE (1.0 = 100 %) of the newest forecast whose first minute has passed,
-        and of the newest whose horizon has; and the origin (epoch seconds) of the former.
-    policy
-        Name of the policy that asked for :attr:`policy_memory`.
-    profiled, profile_version, profile_learned_s
-        What the job's profile taught, and the running job since; the champion that it was taken from; and when it last
-        learnt (epoch seconds).
-    mix_share
-        What workers of different sizes reach together, as a share of the sum of what they reached alone.
-    followed
-        Rescales that others carried out, of a job that perdix only advises.
-    minutes
-        The workload of the last hours in minutes: how far ahead it can be foreseen, and how it would have been carried.
-    trust, further_trust
-        How much of the changes that were forecast came true, for 15 minutes and for an hour.
-    rejected
-        What was read of the job's metrics and cannot be.
-    known_events
-        How far the events of its calendar came true.
+    ``workload``: the truth that forecasts are judged by, and the history that a new forecaster starts from.
+    ``fallback``: the fallback, while it is in use; made anew from the workload when it is needed again.
+    ``newest``: the workload of the last 20 minutes, in the parts in which ticks saw it: what is stored as it was before
+    them becomes what it is by seeing them again.
+    ``pending``: the champion's forecasts whose truth has not come, oldest first.
+    ``capacity_version``: the champion that the capacity model has taken in; 0 when none.
+    ``drift``, ``wape``, ``horizon_wape``, ``scored_until_s``: whether the champion is trusted; the WAPE (1.0 = 100 %)
+    of the newest forecast whose first minute has passed, and of the newest whose horizon has; and the origin (epoch
+    seconds) of the former.
+    ``policy``: name of the policy that asked for :attr:`policy_memory`.
+    ``profiled``, ``profile_version``, ``profile_learned_s``: what the job's profile taught, and the running job since;
+    the champion that it was taken from; and when it last learnt (epoch seconds).
+    ``mix_share``: what workers of different sizes reach together, as a share of the sum of what they reached alone.
+    ``followed``: rescales that others carried out, of a job that perdix only advises.
+    ``minutes``: the workload of the last hours in minutes: how far ahead it can be foreseen, and how it would have been
+    carried.
+    ``trust``, ``further_trust``: how much of the changes that were forecast came true, for 15 minutes and for an hour.
+    ``rejected``: what was read of the job's metrics and cannot be.
+    ``known_events``: how far the events of its calendar came true.
     """
 
     workload: Tail | None = None

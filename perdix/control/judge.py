@@ -13,15 +13,10 @@ from perdix.models.realised import FIRST_MINUTE_S, Realised, come_true, truth_of
 class Judgement:
     """What the pending forecasts showed at one tick.
 
-    Attributes
-    ----------
-    settled
-        Forecasts whose whole horizon has passed, and how they turned out.
-    first_minute_wape
-        WAPE (1.0 = 100 %) of the newest forecast whose first minute has passed since the last look; ``None`` when there
-        is none, or when too little of that minute was measured.
-    scored_until_s
-        Origin of the newest forecast whose first minute was looked at: start from here the next time.
+    ``settled``: forecasts whose whole horizon has passed, and how they turned out.
+    ``first_minute_wape``: WAPE (1.0 = 100 %) of the newest forecast whose first minute has passed since the last look;
+    ``None`` when there is none, or when too little of that minute was measured.
+    ``scored_until_s``: origin of the newest forecast whose first minute was looked at: start from here the next time.
     """
 
     settled: tuple[tuple[Forecast, Realised], ...] = ()

@@ -30,18 +30,13 @@ from perdix.settings.stream_job import StreamJob
 class Lesson:
     """What was learned in one tick.
 
-    Attributes
-    ----------
-    outcome
-        Decision id and how it turned out, when that has just become known; its observed recovery in seconds if it was
-        seen to its end.
-    retrain, drift_since_s
-        Why the champion should be trained anew (``None`` when it need not), and since when its forecasts have been poor
-        (epoch seconds).
-    adopted
-        Whether another champion forecaster was taken in.
-    roll_back_to, roll_back_mix
-        Workers to go back to, because the effect of the last rescale was checked and failed; and why.
+    ``outcome``: decision id and how it turned out, when that has just become known; its observed recovery in seconds if
+    it was seen to its end.
+    ``retrain``, ``drift_since_s``: why the champion should be trained anew (``None`` when it need not), and since when
+    its forecasts have been poor (epoch seconds).
+    ``adopted``: whether another champion forecaster was taken in.
+    ``roll_back_to``, ``roll_back_mix``: workers to go back to, because the effect of the last rescale was checked and
+    failed; and why.
     """
 
     memory: JobMemory

@@ -26,31 +26,22 @@ NEWEST_STEPS = 2  # of the grid, by which the present is judged: the newest may 
 class Observation:
     """What one read showed. Numbers are ``None`` where nothing was measured, and never a guess.
 
-    Attributes
-    ----------
-    window
-        All that was read and may be true: what models learn from. ``None`` when the source could not be read.
-    quality
-        Judgement of its newest part, on which a decision would rest.
-    workload_per_s, throughput_per_s, cpu_load, latency_p95_ms
-        Means since the last tick: records/s, records/s over all workers, ratio over workers, ms.
-    recent_workload_per_s
-        Mean over the last checkpoint interval, records/s.
-    worker_cpu, worker_busy
-        Means since the last tick of each worker that reports in the newest steps, ratios; empty where unmeasured.
-    lag_records, scale_out, uptime_s, memory_ratio
-        Newest values; the last is the share of its heap that the fullest worker uses.
-    waited_records
-        Fewest records that waited at any moment since the last tick.
-    contradiction
-        What of it cannot be true together, in words with both numbers; ``None`` where all agrees.
-    seen_late
-        When in the window it was late.
-    still
-        Whether the job is known to stand still.
-    unchecked
-        Why it is unknown whether fewer workers would do, in words: the job was restarted so lately that its metrics
-        cannot be held against each other yet, or a backlog drains too slowly for the reported workload; else ``None``.
+    ``window``: all that was read and may be true: what models learn from. ``None`` when the source could not be read.
+    ``quality``: judgement of its newest part, on which a decision would rest.
+    ``workload_per_s``, ``throughput_per_s``, ``cpu_load``, ``latency_p95_ms``: means since the last tick: records/s,
+    records/s over all workers, ratio over workers, ms.
+    ``recent_workload_per_s``: mean over the last checkpoint interval, records/s.
+    ``worker_cpu``, ``worker_busy``: means since the last tick of each worker that reports in the newest steps, ratios;
+    empty where unmeasured.
+    ``lag_records``, ``scale_out``, ``uptime_s``, ``memory_ratio``: newest values; the last is the share of its heap
+    that the fullest worker uses.
+    ``waited_records``: fewest records that waited at any moment since the last tick.
+    ``contradiction``: what of it cannot be true together, in words with both numbers; ``None`` where all agrees.
+    ``seen_late``: when in the window it was late.
+    ``still``: whether the job is known to stand still.
+    ``unchecked``: why it is unknown whether fewer workers would do, in words: the job was restarted so lately that its
+    metrics cannot be held against each other yet, or a backlog drains too slowly for the reported workload; else
+    ``None``.
     """
 
     window: Window | None

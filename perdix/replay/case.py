@@ -22,17 +22,12 @@ FORECASTER = "damped-trend"  # beside auto-ARIMA, which is the paper's, on its t
 class Contender:
     """A policy as it takes part: what it is called in tables, what it is, and how often it looks.
 
-    Attributes
-    ----------
-    label
-        For example ``hpa-80``; unique within a campaign.
-    tick_interval_s
-        Seconds between its ticks. Kubernetes' HPA looks every 15 s, the Flink Autoscaler every 10 s.
-    grace_s
-        Seconds after a rescale in which the control loop lets it not rescale (``grace_s`` of the stream job); ``None``:
-        as long as the job's own restarts ask for.
-    latency_family
-        Of a policy that needs a profile: the family of its latency model; when ``None``, the first that training tries.
+    ``label``: for example ``hpa-80``; unique within a campaign.
+    ``tick_interval_s``: seconds between its ticks. Kubernetes' HPA looks every 15 s, the Flink Autoscaler every 10 s.
+    ``grace_s``: seconds after a rescale in which the control loop lets it not rescale (``grace_s`` of the stream job);
+    ``None``: as long as the job's own restarts ask for.
+    ``latency_family``: of a policy that needs a profile: the family of its latency model; when ``None``, the first that
+    training tries.
     """
 
     label: str

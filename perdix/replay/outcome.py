@@ -79,53 +79,36 @@ class Course:
 class Outcome:
     """What one policy came to on one trace with one seed.
 
-    Attributes
-    ----------
-    average_workers, worker_s
-        Workers on average, and their sum over time in worker-seconds.
-    sizes_cost
-        What the workers cost by the prices of their sizes; ``None`` where they have none.
-    rescales, failures
-        How often the scale-out was changed, and how often a worker crashed.
-    latency_ms
-        Of the p95 end-to-end latency.
-    share_above_objective
-        Share of the seconds in which the p95 latency was above the job's objective, or nothing came out although
-        records waited (1.0 = 100 %).
-    error_budget
-        The share up to which the objective still counts as held.
-    lag_maximum_records, lag_at_end_records
-        Consumer lag: the highest, and that of the last second.
-    unprocessed
-        Records that had arrived by the end and that the loop, going on for the recovery time objective, did not get
-        processed either.
-    recovery_error
-        Mean of ``|predicted - true| / true`` over recoveries that were predicted and not interrupted (1.0 = 100 %).
-    forecast_wape, first_minute_wape
-        Means over the forecasts that were acted on and came true, over their whole horizon and their first minute.
-    capacity_error, capacity_error_all
-        Mean over ticks of ``|estimate - truth| / truth`` at the scale-out that ran, and over all within the bounds.
-    clairvoyant_worker_s, clairvoyant_ratio
-        The least worker-seconds of any plan that knows the trace (:mod:`perdix.replay.clairvoyant.bound`), and
-        ``worker_s`` as a multiple of it; ``None`` where no plan holds the objectives or it was not asked for.
-    frontier_worker_s, of_frontier
-        The fewest worker-seconds of any plan that is late in the same share of the seconds
-        (:mod:`perdix.replay.frontier`), and ``worker_s`` as a multiple of it; ``None`` where it was not asked for.
-    best_static_ratio
-        ``worker_s`` as a multiple of what the best fixed size needs (:mod:`perdix.replay.best_static`); ``None`` where
-        no size holds the objective or it was not asked for.
-    profiling_worker_s
-        What profiling the job, or sampling its sizes, cost before the run, in worker-seconds; not part of ``worker_s``.
-        ``None``: neither was done.
-    bill
-        What its hosts would have cost; ``None``: it was not priced (:mod:`perdix.replay.pricing`).
-    scale_out
-        Of the best fixed size: the workers that were kept all the time (:mod:`perdix.replay.best_static`); ``None``
-        otherwise.
-    retrains, notes
-        Champions that were fitted on the way, and in words what went wrong with that.
-    wall_s
-        How long the replay took to compute, and ``twin_s`` of it in the twin's physics.
+    ``average_workers``, ``worker_s``: workers on average, and their sum over time in worker-seconds.
+    ``sizes_cost``: what the workers cost by the prices of their sizes; ``None`` where they have none.
+    ``rescales``, ``failures``: how often the scale-out was changed, and how often a worker crashed.
+    ``latency_ms``: of the p95 end-to-end latency.
+    ``share_above_objective``: share of the seconds in which the p95 latency was above the job's objective, or nothing
+    came out although records waited (1.0 = 100 %).
+    ``error_budget``: the share up to which the objective still counts as held.
+    ``lag_maximum_records``, ``lag_at_end_records``: consumer lag: the highest, and that of the last second.
+    ``unprocessed``: records that had arrived by the end and that the loop, going on for the recovery time objective,
+    did not get processed either.
+    ``recovery_error``: mean of ``|predicted - true| / true`` over recoveries that were predicted and not interrupted
+    (1.0 = 100 %).
+    ``forecast_wape``, ``first_minute_wape``: means over the forecasts that were acted on and came true, over their
+    whole horizon and their first minute.
+    ``capacity_error``, ``capacity_error_all``: mean over ticks of ``|estimate - truth| / truth`` at the scale-out that
+    ran, and over all within the bounds.
+    ``clairvoyant_worker_s``, ``clairvoyant_ratio``: the least worker-seconds of any plan that knows the trace
+    (:mod:`perdix.replay.clairvoyant.bound`), and ``worker_s`` as a multiple of it; ``None`` where no plan holds the
+    objectives or it was not asked for.
+    ``frontier_worker_s``, ``of_frontier``: the fewest worker-seconds of any plan that is late in the same share of the
+    seconds (:mod:`perdix.replay.frontier`), and ``worker_s`` as a multiple of it; ``None`` where it was not asked for.
+    ``best_static_ratio``: ``worker_s`` as a multiple of what the best fixed size needs
+    (:mod:`perdix.replay.best_static`); ``None`` where no size holds the objective or it was not asked for.
+    ``profiling_worker_s``: what profiling the job, or sampling its sizes, cost before the run, in worker-seconds; not
+    part of ``worker_s``. ``None``: neither was done.
+    ``bill``: what its hosts would have cost; ``None``: it was not priced (:mod:`perdix.replay.pricing`).
+    ``scale_out``: of the best fixed size: the workers that were kept all the time (:mod:`perdix.replay.best_static`);
+    ``None`` otherwise.
+    ``retrains``, ``notes``: champions that were fitted on the way, and in words what went wrong with that.
+    ``wall_s``: how long the replay took to compute, and ``twin_s`` of it in the twin's physics.
     """
 
     policy: str

@@ -31,14 +31,10 @@ class ControlSettings(Strict):
 class TrainingSettings(Strict):
     """The training pipeline.
 
-    Attributes
-    ----------
-    forecast_families
-        Families of forecasters that every job is tried with; ``ensemble`` stands for its members.
-    thorough_families
-        Tried as well in runs of at most ``thorough_up_to_jobs`` jobs: each costs seconds a job.
-    performance_repeats
-        Repeats of the cross-validation that judges models of a worker's size (QEScalor: 10); one alone has no spread.
+    ``forecast_families``: families of forecasters that every job is tried with; ``ensemble`` stands for its members.
+    ``thorough_families``: tried as well in runs of at most ``thorough_up_to_jobs`` jobs: each costs seconds a job.
+    ``performance_repeats``: repeats of the cross-validation that judges models of a worker's size (QEScalor: 10); one
+    alone has no spread.
     """
 
     cron: str = "30 2 * * *"

@@ -29,15 +29,11 @@ class TwinSettings(Strict):
 class FlinkSettings(HttpAccess):
     """A job of a Flink cluster with the adaptive scheduler, scaled through the JobManager's REST API.
 
-    Attributes
-    ----------
-    job_name
-        The job's name in Flink; the stream job's name when left out. A name outlives that a job is submitted again, an
-        id does not.
-    checkpoint
-        Whether a checkpoint is triggered with each rescale: Flink waits for one, and what came after it is read again.
-    checkpoint_wait_s
-        For which a tick waits at most, for that checkpoint or for Flink's cooldown.
+    ``job_name``: the job's name in Flink; the stream job's name when left out. A name outlives that a job is submitted
+    again, an id does not.
+    ``checkpoint``: whether a checkpoint is triggered with each rescale: Flink waits for one, and what came after it is
+    read again.
+    ``checkpoint_wait_s``: for which a tick waits at most, for that checkpoint or for Flink's cooldown.
     """
 
     kind: Literal["flink"] = "flink"
@@ -49,18 +45,13 @@ class FlinkSettings(HttpAccess):
 class KubernetesSettings(Strict):
     """A resource with the ``scale`` subresource: a Deployment, a StatefulSet, or any custom resource that has one.
 
-    Attributes
-    ----------
-    api_version, resource
-        Group and version, and the plural as in URLs: ``apps/v1`` and ``deployments``, or
-        ``flink.apache.org/v1beta1`` and ``flinkdeployments``.
-    namespace, name
-        Of the one resource.
-    kubeconfig, context
-        How the cluster is reached; left out, the pod's own service account, else the user's kubeconfig.
-    ready
-        Count pods that are ready instead of pods that exist (Deployments and StatefulSets only). It asks for the right
-        to ``get`` the resource itself.
+    ``api_version``, ``resource``: group and version, and the plural as in URLs: ``apps/v1`` and ``deployments``, or
+    ``flink.apache.org/v1beta1`` and ``flinkdeployments``.
+    ``namespace``, ``name``: of the one resource.
+    ``kubeconfig``, ``context``: how the cluster is reached; left out, the pod's own service account, else the user's
+    kubeconfig.
+    ``ready``: count pods that are ready instead of pods that exist (Deployments and StatefulSets only). It asks for the
+    right to ``get`` the resource itself.
     """
 
     kind: Literal["kubernetes"] = "kubernetes"

@@ -32,12 +32,8 @@ class Fault(StrEnum):
 class TargetError(PlainError):
     """The target could not be read or did not accept.
 
-    Attributes
-    ----------
-    retriable
-        Whether the same call may succeed later.
-    fault
-        What is at fault; left out, it passes where the call may succeed later, and is the size where not.
+    ``retriable``: whether the same call may succeed later.
+    ``fault``: what is at fault; left out, it passes where the call may succeed later, and is the size where not.
     """
 
     def __init__(self, message: str, *, retriable: bool = True, fault: Fault | None = None) -> None:

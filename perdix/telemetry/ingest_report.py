@@ -13,20 +13,13 @@ from perdix.telemetry.landing import ExportFile
 class FileReport:
     """One file.
 
-    Attributes
-    ----------
-    read, kept, masked, quarantined
-        Samples; ``read == kept + masked + quarantined``.
-    unmapped
-        Series without a canonical metric; they are kept under their own names.
-    seconds
-        Reading time, summed over the slices of the file.
-    reasons
-        Reason of quarantine -> samples.
-    stored
-        False when the file was not read at all, and what the lake holds of it is unchanged.
-    removed
-        Day -> samples of an earlier file of the same name, on days that this one does not cover: the lake lost them.
+    ``read``, ``kept``, ``masked``, ``quarantined``: samples; ``read == kept + masked + quarantined``.
+    ``unmapped``: series without a canonical metric; they are kept under their own names.
+    ``seconds``: reading time, summed over the slices of the file.
+    ``reasons``: reason of quarantine -> samples.
+    ``stored``: false when the file was not read at all, and what the lake holds of it is unchanged.
+    ``removed``: day -> samples of an earlier file of the same name, on days that this one does not cover: the lake lost
+    them.
     """
 
     file: str

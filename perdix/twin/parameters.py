@@ -91,27 +91,19 @@ class Workers(Strict):
 class Keys(Strict):
     """How unevenly the work falls onto the workers; drawn anew at each rescale, as far as ``redrawn`` says.
 
-    Attributes
-    ----------
-    skew_spread
-        Standard deviation of the log of a worker's share, at any scale-out. Not used with ``count``.
-    redrawn
-        Part of the variance of ``skew_spread`` that a rescale draws anew; the rest belongs to the scale-out, and is
-        there again whenever the job comes back to it.
-    count, keyed
-        Instead: so many equally frequent keys are hashed onto the workers, and the part ``keyed`` of the work follows
-        them. The spread then grows with the scale-out.
-    groups
-        With ``count``: keys are hashed onto so many key groups (Flink's maximum parallelism), of which each worker gets
-        a contiguous range, as Flink deals them. The loads of key groups belong to the keys, not to the deployment:
-        the same scale-out always has the same shares.
-    zipf
-        With ``count``: the key of rank ``r`` is as frequent as ``r ** -zipf``. The keys are then dealt by key groups,
-        128 where ``groups`` does not say how many.
-    towards_quick
-        Slope of the log of a worker's share over the log of its speed: above 0, quicker workers take more.
-    wobble
-        Relative standard deviation of a worker's share from second to second; it persists for ten seconds.
+    ``skew_spread``: standard deviation of the log of a worker's share, at any scale-out. Not used with ``count``.
+    ``redrawn``: part of the variance of ``skew_spread`` that a rescale draws anew; the rest belongs to the scale-out,
+    and is there again whenever the job comes back to it.
+    ``count``, ``keyed``: instead: so many equally frequent keys are hashed onto the workers, and the part ``keyed`` of
+    the work follows them. The spread then grows with the scale-out.
+    ``groups``: with ``count``: keys are hashed onto so many key groups (Flink's maximum parallelism), of which each
+    worker gets a contiguous range, as Flink deals them. The loads of key groups belong to the keys, not to the
+    deployment: the same scale-out always has the same shares.
+    ``zipf``: with ``count``: the key of rank ``r`` is as frequent as ``r ** -zipf``. The keys are then dealt by key
+    groups, 128 where ``groups`` does not say how many.
+    ``towards_quick``: slope of the log of a worker's share over the log of its speed: above 0, quicker workers take
+    more.
+    ``wobble``: relative standard deviation of a worker's share from second to second; it persists for ten seconds.
     """
 
     skew_spread: Spread = 0.10

@@ -24,18 +24,11 @@ _SECOND, _SLOW, _SPIKES = 1, 2, 3
 class WorkloadSpec(Strict):
     """A workload: a pattern between ``low`` and 1, scaled to a peak, with noise.
 
-    Attributes
-    ----------
-    peak_per_s
-        Records/s at the pattern's highest point. A CSV trace without a peak keeps its own rates.
-    peak_utilisation
-        Instead of ``peak_per_s``: share of the job's expected capacity at its largest scale-out.
-    low
-        The pattern's lowest point as a share of its peak (not used for ``csv``).
-    noise, slow_noise
-        Relative standard deviations, from second to second and over minutes.
-    file
-        CSV with the columns ``second,tuples_per_second``; it starts anew after its end.
+    ``peak_per_s``: records/s at the pattern's highest point. A CSV trace without a peak keeps its own rates.
+    ``peak_utilisation``: instead of ``peak_per_s``: share of the job's expected capacity at its largest scale-out.
+    ``low``: the pattern's lowest point as a share of its peak (not used for ``csv``).
+    ``noise``, ``slow_noise``: relative standard deviations, from second to second and over minutes.
+    ``file``: CSV with the columns ``second,tuples_per_second``; it starts anew after its end.
     """
 
     shape: Shape

@@ -83,17 +83,11 @@ class Wanted:
 class Published:
     """One job as the store has it; times are epoch seconds.
 
-    Attributes
-    ----------
-    details
-        Of the status, as :meth:`perdix.control.tick_io.TickReport.job_status` wrote them; rows of an older perdix hold
-        less.
-    seen
-        What the decision of that tick rested on; empty when none was made.
-    rescales
-        Decisions applied within the last 24 hours.
-    retrains, oldest_retrain_s
-        Open requests, and when the oldest was made.
+    ``details``: of the status, as :meth:`perdix.control.tick_io.TickReport.job_status` wrote them; rows of an older
+    perdix hold less.
+    ``seen``: what the decision of that tick rested on; empty when none was made.
+    ``rescales``: decisions applied within the last 24 hours.
+    ``retrains``, ``oldest_retrain_s``: open requests, and when the oldest was made.
     """
 
     name: str

@@ -68,21 +68,14 @@ _RESCALES = quick(
 class Intent:
     """A decision as the tick hands it to the ledger.
 
-    Attributes
-    ----------
-    window_end_s, made_s, valid_until_s
-        Epoch seconds: the newest grid step it rests on, when it was made, until when it may still be applied.
-    versions
-        Model family -> version that was believed.
-    explanation
-        All that a reader needs to understand it: candidates, forecast summary, capacities, WAPE, ...
-    act
-        False in advice-only mode: recorded, never applied.
-    from_scale_out, scale_out
-        Workers that run, and that are wanted. What takes a rescale back counts from the workers that were asked for,
-        also where they never ran.
-    from_mix, mix
-        Size -> workers, of ``from_scale_out`` and ``scale_out``; empty where workers are equal.
+    ``window_end_s``, ``made_s``, ``valid_until_s``: epoch seconds: the newest grid step it rests on, when it was made,
+    until when it may still be applied.
+    ``versions``: model family -> version that was believed.
+    ``explanation``: all that a reader needs to understand it: candidates, forecast summary, capacities, WAPE, ...
+    ``act``: false in advice-only mode: recorded, never applied.
+    ``from_scale_out``, ``scale_out``: workers that run, and that are wanted. What takes a rescale back counts from the
+    workers that were asked for, also where they never ran.
+    ``from_mix``, ``mix``: size -> workers, of ``from_scale_out`` and ``scale_out``; empty where workers are equal.
     """
 
     job: str

@@ -23,17 +23,12 @@ from perdix.twin import physics
 class Stages:
     """One stage from each decision instant on, at each scale-out.
 
-    Attributes
-    ----------
-    instants
-        Decision instants that each takes.
-    down_s, seconds
-        What it stands still, and its length within the trace: shape ``(instants,)``.
-    late_above
-        Backlog at its beginning above which each second is late, shape ``(instants, sizes, length)``; infinite after
-        the end of the trace.
-    empty, surplus
-        What waits at the end is ``max(empty, before + surplus)``; shape ``(instants, sizes)``, records.
+    ``instants``: decision instants that each takes.
+    ``down_s``, ``seconds``: what it stands still, and its length within the trace: shape ``(instants,)``.
+    ``late_above``: backlog at its beginning above which each second is late, shape ``(instants, sizes, length)``;
+    infinite after the end of the trace.
+    ``empty``, ``surplus``: what waits at the end is ``max(empty, before + surplus)``; shape ``(instants, sizes)``,
+    records.
     """
 
     instants: int

@@ -22,10 +22,7 @@ class ArrivalForecasts:
     What reaches a type is in a fixed proportion to what the sensors emit, so one forecast serves all of them, at a
     ninth of the time.
 
-    Attributes
-    ----------
-    notes
-        Why there was no forecast, once per reason.
+    ``notes``: why there was no forecast, once per reason.
     """
 
     def __init__(self, family: str | None, horizon_s: float, seed: int = 0) -> None:

@@ -49,33 +49,20 @@ class Bill:
 class HostsOutcome:
     """What one replay came to.
 
-    Attributes
-    ----------
-    items
-        Data items that were begun, over all operators; each counts at every operator that it passes.
-    unprocessed
-        That waited at the end.
-    compliance, delayed
-        Level -> share of the items within its limit, and how many were not.
-    penalties
-        Level -> their penalty.
-    time_to_adapt_s
-        Mean time from when items of an operator wait longer than its objective until none waits any more; ``None``:
-        that never happened.
-    upscalings, downscalings, migrations
-        Of instances.
-    hosts_leased, hosts_mean, instances_mean, most_hosts
-        Leases in all, and means and maximum over time.
-    lost_instances, dead_hosts, failed_starts
-        What broke.
-    went_on
-        Units that began because nobody said anything.
-    bills
-        One for each billing time unit that it is billed by.
-    steps
-        Everything that was asked for, with what could not be carried out.
-    problems
-        Looks at which the policy failed or answered what cannot be, and refused steps, in words.
+    ``items``: data items that were begun, over all operators; each counts at every operator that it passes.
+    ``unprocessed``: that waited at the end.
+    ``compliance``, ``delayed``: level -> share of the items within its limit, and how many were not.
+    ``penalties``: level -> their penalty.
+    ``time_to_adapt_s``: mean time from when items of an operator wait longer than its objective until none waits any
+    more; ``None``: that never happened.
+    ``upscalings``, ``downscalings``, ``migrations``: of instances.
+    ``hosts_leased``, ``hosts_mean``, ``instances_mean``, ``most_hosts``: leases in all, and means and maximum over
+    time.
+    ``lost_instances``, ``dead_hosts``, ``failed_starts``: what broke.
+    ``went_on``: units that began because nobody said anything.
+    ``bills``: one for each billing time unit that it is billed by.
+    ``steps``: everything that was asked for, with what could not be carried out.
+    ``problems``: looks at which the policy failed or answered what cannot be, and refused steps, in words.
     """
 
     policy: str

@@ -25,12 +25,8 @@ class Damage:
 class Content:
     """Reads ``path`` once from ``start`` to ``end`` (plain files only; the whole file by default).
 
-    Attributes
-    ----------
-    damage
-        Set once the end of what could be decompressed is reached.
-    compressed
-        Whether the content is gzip.
+    ``damage``: set once the end of what could be decompressed is reached.
+    ``compressed``: whether the content is gzip.
     """
 
     def __init__(self, path: Path, start: int = 0, end: int | None = None) -> None:

@@ -19,16 +19,12 @@ MOST_AHEAD_S = 300.0
 class Limits:
     """Bounds that keep one bad file from taking the machine's memory.
 
-    Attributes
-    ----------
-    line_bytes
-        Longest line (of a line-based format) or series (of a JSON document) that is held in memory.
-    document_bytes
-        Largest document, decompressed, that can only be read whole (unusual JSON, gzipped Parquet).
-    quarantine_rows
-        Rows kept per file and reason; the rest is counted in one closing row, so that the counts still add up.
-    latest_ms
-        Samples later than this lie in the future: a day of them would hide the history of its job. ``None``: no bound.
+    ``line_bytes``: longest line (of a line-based format) or series (of a JSON document) that is held in memory.
+    ``document_bytes``: largest document, decompressed, that can only be read whole (unusual JSON, gzipped Parquet).
+    ``quarantine_rows``: rows kept per file and reason; the rest is counted in one closing row, so that the counts still
+    add up.
+    ``latest_ms``: samples later than this lie in the future: a day of them would hide the history of its job. ``None``:
+    no bound.
     """
 
     line_bytes: int = 64 << 20

@@ -14,14 +14,9 @@ NOTHING = 1e-9
 class Fleet:
     """All hosts and containers. Time is handed in: whole seconds after the twin began.
 
-    Attributes
-    ----------
-    hosts, containers
-        Those that are there, by name.
-    leases
-        Every host that ever was leased.
-    version
-        Counts up whenever something may work that did not, or the other way round.
+    ``hosts``, ``containers``: those that are there, by name.
+    ``leases``: every host that ever was leased.
+    ``version``: counts up whenever something may work that did not, or the other way round.
     """
 
     def __init__(self, topology: Topology, luck: Luck, unit_s: int) -> None:

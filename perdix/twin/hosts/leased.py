@@ -30,16 +30,10 @@ class Event:
 class LeasedHost:
     """A host from its lease on.
 
-    Attributes
-    ----------
-    number
-        The how many-th lease it is.
-    leased_s, ready_s, gone_s
-        Seconds after the twin began; ``gone_s`` is ``None`` while it is leased.
-    images
-        Operator -> when its image is there.
-    again
-        Whether its next unit is asked for.
+    ``number``: the how many-th lease it is.
+    ``leased_s``, ``ready_s``, ``gone_s``: seconds after the twin began; ``gone_s`` is ``None`` while it is leased.
+    ``images``: operator -> when its image is there.
+    ``again``: whether its next unit is asked for.
     """
 
     host_id: str

@@ -15,19 +15,14 @@ FIRST_SECONDS = 1_024
 class Course:
     """The seconds of a run; operators in the order of the topology.
 
-    Attributes
-    ----------
-    arrived, left
-        Data items that had come to each operator, and that it had begun, from 0 on: ``(seconds + 1, operators)``.
-        What is between them waits.
-    utilisation
-        What was asked of an operator as a share of what its instances reach for a moment, ``(seconds, operators)``.
-    slowness
-        How many times as long as usual the work itself took, ``(seconds, operators)``.
-    working, instances
-        Instances that worked, and all that were there (starting and stopping ones too), ``(seconds, operators)``.
-    machines, hosts
-        Machines that emitted, and hosts that were leased, ``(seconds,)``.
+    ``arrived``, ``left``: data items that had come to each operator, and that it had begun, from 0 on: ``(seconds + 1,
+    operators)``. What is between them waits.
+    ``utilisation``: what was asked of an operator as a share of what its instances reach for a moment, ``(seconds,
+    operators)``.
+    ``slowness``: how many times as long as usual the work itself took, ``(seconds, operators)``.
+    ``working``, ``instances``: instances that worked, and all that were there (starting and stopping ones too),
+    ``(seconds, operators)``.
+    ``machines``, ``hosts``: machines that emitted, and hosts that were leased, ``(seconds,)``.
     """
 
     arrived: Values

@@ -82,18 +82,13 @@ class ContainerParameters(Strict):
 class Processing(Strict):
     """How fast containers work, and how long a data item takes that has not to wait.
 
-    Attributes
-    ----------
-    at_a_time
-        Data items that an instance works on at once with what it is guaranteed: it works off ``at_a_time`` divided by
-        the duration per second. The paper does not print it; it is calibrated (``docs/hosts.md``).
-    boost
-        How many times as much it works off at most, where its host has idle CPU left.
-    usual, spread
-        Median of a data item's own duration as a share of the objective, and standard deviation of its log: the noise
-        of messaging and of neighbours in a cloud.
-    arrivals_every_s
-        Data items come in bursts of one simulated minute, so some wait although the instances suffice.
+    ``at_a_time``: data items that an instance works on at once with what it is guaranteed: it works off ``at_a_time``
+    divided by the duration per second. The paper does not print it; it is calibrated (``docs/hosts.md``).
+    ``boost``: how many times as much it works off at most, where its host has idle CPU left.
+    ``usual``, ``spread``: median of a data item's own duration as a share of the objective, and standard deviation of
+    its log: the noise of messaging and of neighbours in a cloud.
+    ``arrivals_every_s``: data items come in bursts of one simulated minute, so some wait although the instances
+    suffice.
     """
 
     at_a_time: Positive = 1.0

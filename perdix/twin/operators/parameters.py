@@ -48,14 +48,10 @@ class Memory(Strict):
 class Noise(Strict):
     """What differs between seconds, minutes, and instances.
 
-    Attributes
-    ----------
-    flicker
-        Relative standard deviation of the speed from second to second; it persists for ten seconds.
-    drift, drift_s
-        Relative standard deviation of what neighbours on the host take, and seconds after which 1/e of it is left.
-    instance_spread
-        Standard deviation of the log of an instance's own speed: hosts differ.
+    ``flicker``: relative standard deviation of the speed from second to second; it persists for ten seconds.
+    ``drift``, ``drift_s``: relative standard deviation of what neighbours on the host take, and seconds after which 1/e
+    of it is left.
+    ``instance_spread``: standard deviation of the log of an instance's own speed: hosts differ.
     """
 
     flicker: Annotated[float, Field(ge=0, le=0.5)] = 0.03
