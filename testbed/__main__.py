@@ -76,7 +76,7 @@ def up(
 
     def say(line: str) -> None:
         if not as_json:
-            console.print(styled(f"{time.monotonic() - began:5.1f} s ", "dim"), line, highlight=False)
+            console.print(styled(f"{time.monotonic() - began:5.1f} s ", "dim"), line)
 
     chosen = Cluster(layout, testbed, say)
     chosen.up(submit=submit, parallelism=parallelism)
@@ -91,7 +91,7 @@ def down(
     """End everything that `up` started, and nothing else."""
     layout = Layout(state.expanduser().resolve())
     ended = Cluster(layout, Testbed()).down() if layout.root.exists() else []
-    console.print(f"ended {', '.join(ended)}" if ended else "nothing ran", highlight=False)
+    console.print(f"ended {', '.join(ended)}" if ended else "nothing ran")
     if purge:
         layout.purge()
 
@@ -108,7 +108,7 @@ def submit(
     parallelism: Annotated[int | None, typer.Option(help="Of the job at first. [default: all workers]")] = None,
 ) -> None:
     """Submit the word count job, unless it runs."""
-    console.print(_recalled(state).submit(parallelism), highlight=False)
+    console.print(_recalled(state).submit(parallelism))
 
 
 @app.command()
@@ -146,7 +146,7 @@ def kill_worker(worker: str, state: StateOption = STATE) -> None:
     """Kill a TaskManager at once (SIGKILL), as a machine that is lost."""
     pid = _worker(_recalled(state), worker)
     os.kill(pid, signal.SIGKILL)
-    console.print(f"killed {worker} (pid {pid})", highlight=False)
+    console.print(f"killed {worker} (pid {pid})")
 
 
 @app.command("start-worker")
@@ -224,7 +224,7 @@ def _recalled(state: Path, *, must_exist: bool = True) -> Cluster:
     testbed = layout.recall()
     if testbed is None and must_exist:
         raise UserError(f"no testbed in {layout.root}; `python -m testbed up` first")
-    return Cluster(layout, testbed or Testbed(), lambda line: console.print(line, highlight=False))
+    return Cluster(layout, testbed or Testbed(), console.print)
 
 
 def _worker(chosen: Cluster, worker: str) -> int:

@@ -35,11 +35,10 @@ def run(cluster: Cluster, load: Load, *, as_json: bool) -> None:
     file = cluster.layout.loads / time.strftime("%Y%m%dT%H%M%SZ.csv", time.gmtime())
     if not as_json:
         for note in trace.notes:
-            console.print(f"{trace.name}: {note}", highlight=False)
+            console.print(f"{trace.name}: {note}")
         console.print(
             f"{counts.sum():,} records in {len(counts):,} s, at most {counts.max():,}/s, mean {counts.mean():,.0f}/s; "
-            f"each second in {file}",
-            highlight=False,
+            f"each second in {file}"
         )
     columns = (
         TextColumn("{task.description}"),
@@ -79,12 +78,11 @@ class _Complaints:
     def _say(self, what: str, second: Second, words: str) -> None:
         if second.epoch_s >= self._said_s[what] + SAID_AGAIN_S:
             self._said_s[what] = second.epoch_s
-            complaints.print(words, highlight=False)
+            complaints.print(words)
 
 
 def _sum_up(sent: Sent) -> None:
     console.print(
         f"sent {sent.sent:,} of {sent.due:,} records in {sent.end_s - sent.begin_s} s, "
-        f"{sent.acknowledged:,} acknowledged, {sent.failed:,} lost; at most {sent.behind_s:.2f} s late",
-        highlight=False,
+        f"{sent.acknowledged:,} acknowledged, {sent.failed:,} lost; at most {sent.behind_s:.2f} s late"
     )

@@ -45,7 +45,7 @@ def dev(
         processes.wait_until_answers("twin", f"{urls['twin']}/-/healthy")
         jobs = write_twin_jobs(place, urls["twin"], mode="act" if act else "advise")
         if not as_json:
-            console.print(f"the twin lives: {', '.join(jobs)} at {urls['twin']}", highlight=False)
+            console.print(f"the twin lives: {', '.join(jobs)} at {urls['twin']}")
             console.print("waiting for MLflow and Dagster (half a minute) ...")
         processes.wait_until_answers("mlflow", urls["mlflow"])
         processes.wait_until_answers("dagster", f"{urls['dagster']}/server_info", timeout_s=240)
@@ -65,7 +65,6 @@ def _show(urls: dict[str, str], experiments: dict[str, str], jobs: list[str], lo
         f"champions: each night at {training.cron} (cron, UTC), after a drift, or now: perdix train\n"
         f"in another shell: perdix jobs; perdix explain {jobs[0]}\n"
         f"logs: {logs}; Ctrl-C ends all",
-        highlight=False,
         soft_wrap=True,
     )
 

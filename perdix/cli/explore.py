@@ -82,8 +82,7 @@ def _show_capacity(job: str, estimates: list[Estimate], observed: dict[str, floa
     if observed:
         console.print(
             f"observed with the hottest worker above 95 % CPU, {observed['workers']:.0f} workers: "
-            f"{number(observed['throughput_per_s'])} records/s",
-            highlight=False,
+            f"{number(observed['throughput_per_s'])} records/s"
         )
 
 
@@ -185,13 +184,13 @@ def _show_forecast(job: str, made: Forecast, version: int, model: Forecaster, sa
     table(f"workload of {job}, records/s: {made.family} ({known_as})", columns, rows)
     bounds = ", ".join(f"p{100 * p:.0f} {number(made.maximum_per_s(None, p))}" for p in (0.5, 0.9, 0.95))
     for line in said:
-        console.print(line, highlight=False)
+        console.print(line)
     console.print(f"highest of all: mean {number(made.maximum_per_s())}, {bounds}")
     if len(model.members) > 1:
         counts = [[one.family, f"{one.weight:.0%}", _share(one.wape)] for one in standings(model)]
         table("members", ["member", "weight", "recent WAPE"], counts)
     for name, failure in model.failures.items():
-        console.print(f"{name} takes no part: {failure}", highlight=False)
+        console.print(f"{name} takes no part: {failure}")
 
 
 def explain(
@@ -222,9 +221,7 @@ def explain(
         "perdix.explain/1",
         {name: value for name, value in explanation.to_dict().items() if name != "schema"},
         as_json=as_json,
-        show=lambda: console.print(
-            render(explanation, verbose=verbose, now_s=WallClock().now_s()), highlight=False, markup=False
-        ),
+        show=lambda: console.print(render(explanation, verbose=verbose, now_s=WallClock().now_s())),
     )
 
 

@@ -30,16 +30,16 @@ def show(finding: Finding, *, in_full: bool) -> None:
     """Print a finding for people; of queries all where ``in_full``, else those that are not well."""
     mark = styled("ok    ", "green") if finding.ok else styled("broken", "red")
     asked = [one for one in finding.queries if one.verdict is not Verdict.NOT_ASKED]
-    console.print(mark, f"{finding.check}: {finding.found}", highlight=False)
+    console.print(mark, f"{finding.check}: {finding.found}")
     shown = asked if in_full else [one for one in asked if not one.ok]
     if shown:
         table("", ["metric", "series", "newest", "age", "verdict"], [_row(one) for one in shown])
     for fix in () if finding.ok else finding.fix.split(BETWEEN):
         if fix:
-            console.print(f"       fix: {fix}", highlight=False)
+            console.print(f"       fix: {fix}")
     for word, text in (("check ", finding.doubt), ("better: ", finding.better)):
         if text:
-            console.print(f"       {word}{text}", highlight=False)
+            console.print(f"       {word}{text}")
 
 
 def in_sentence(facts: Iterable[QueryFact]) -> str:

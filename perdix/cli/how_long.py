@@ -56,4 +56,4 @@ def counted(number: int, what: str) -> str:
 def say_beforehand(what: str, seconds: float | None) -> None:
     """Say what is to be done and how long it takes, where that is known, where results do not go."""
     takes = "" if seconds is None else f", {about(seconds)} on {counted(cores(), 'core')}"
-    complaints.print(styled(f"{what}{takes}", "dim"), highlight=False)
+    complaints.print(styled(f"{what}{takes}", "dim"))

@@ -261,7 +261,7 @@ def _show_backfill(documents: Sequence[dict[str, Any]]) -> None:
     ]
     table("read from Prometheus", ["job", "range", "kept", "problems"], rows)
     if not all(one["failed"] for one in documents):
-        console.print("next: perdix train", highlight=False)
+        console.print("next: perdix train")
 
 
 def _show(document: dict[str, Any]) -> None:
@@ -273,21 +273,20 @@ def _show(document: dict[str, Any]) -> None:
         f"{number(totals['read'])} read = {number(totals['kept'])} kept + {number(totals['masked'])} masked"
         f" + {number(totals['quarantined'])} quarantined; days {document['days'][0]} to {document['days'][-1]}"
         if document["days"]
-        else "no sample could be read",
-        highlight=False,
+        else "no sample could be read"
     )
     for file in document["files"]:
         if file["removal"]:
-            console.print(styled("removed", "yellow"), file["removal"], highlight=False)
+            console.print(styled("removed", "yellow"), file["removal"])
         for reason, count in list(file["reasons"].items())[:3]:
             line = f"{Path(file['file']).name}: {reason} ({count})"
-            console.print(styled("quarantined", "yellow"), line, highlight=False)
+            console.print(styled("quarantined", "yellow"), line)
     for warning in document["warnings"]:
-        console.print(styled("warning", "yellow"), warning, highlight=False)
+        console.print(styled("warning", "yellow"), warning)
     for problem in document["problems"]:
-        console.print(styled("check", "yellow"), problem, highlight=False)
+        console.print(styled("check", "yellow"), problem)
     if not document["failed"]:
-        console.print(f"next: perdix capacity {document['job']}, perdix train --job {document['job']}", highlight=False)
+        console.print(f"next: perdix capacity {document['job']}, perdix train --job {document['job']}")
 
 
 def _nothing() -> AbstractContextManager[None]:

@@ -115,7 +115,7 @@ def controller(
                 if as_json:
                     emit_line("perdix.controller/1", {"started_s": report.started_s, **report.summary()})
                 else:
-                    console.print(f"{clock_time(report.started_s)} {report.sentence()}", highlight=False)
+                    console.print(f"{clock_time(report.started_s)} {report.sentence()}")
     if ticks is not None and faults:
         raise typer.Exit(1)
 
@@ -133,7 +133,7 @@ class Complaining:
         with surviving_a_full_disk():
             for complaint in files.complaints:
                 if complaint not in self._said:
-                    complaints.print(styled("skipped", "yellow"), complaint, highlight=False)
+                    complaints.print(styled("skipped", "yellow"), complaint)
         self._said = frozenset(files.complaints)
         return files
 
@@ -162,7 +162,7 @@ def pause(
     until_s = pause_of_file_s(until, now_s)
     document = {"job": job, "until_s": now_s + seconds, "why": why, "job_file_until_s": until_s}
     said = f"{job} is paused until {clock_time(now_s + seconds)}{_paused_by_file(until_s)}"
-    emit("perdix.pause/1", document, as_json=as_json, show=lambda: console.print(said, highlight=False))
+    emit("perdix.pause/1", document, as_json=as_json, show=lambda: console.print(said))
 
 
 def resume(job: JobArgument, as_json: JsonOption = False) -> None:
@@ -183,7 +183,7 @@ def resume(job: JobArgument, as_json: JsonOption = False) -> None:
         "perdix.resume/1",
         {"job": job, "was_paused": was_paused, "job_file_until_s": until_s},
         as_json=as_json,
-        show=lambda: console.print(f"{said}{_paused_by_file(until_s)}", highlight=False),
+        show=lambda: console.print(f"{said}{_paused_by_file(until_s)}"),
     )
 
 
@@ -206,9 +206,9 @@ def show_tick(report: FleetReport) -> None:
     ]
     rows += [[name, one.status.value, "-", "-", "-", one.sentence] for name, one in report.others.items()]
     table("tick", ["job", "status", "runs", "decided", "reason", "why"], rows)
-    console.print(report.sentence(), highlight=False)
+    console.print(report.sentence())
     for note in report.notes:
-        console.print(styled("note", "yellow"), note, highlight=False)
+        console.print(styled("note", "yellow"), note)
 
 
 def _chosen(job: str | None) -> JobFiles:

@@ -79,7 +79,7 @@ def listening(collector: PublishedCollector, address: str, port: int) -> Iterato
 
 
 def _say(url: str) -> None:
-    console.print(f"metrics at {url} (Ctrl-C ends it)", highlight=False)
+    console.print(f"metrics at {url} (Ctrl-C ends it)")
 
 
 def _print(collector: PublishedCollector, *, as_json: bool) -> None:

@@ -57,7 +57,7 @@ def operators(
     chosen, every_s = contenders[0].build(), contenders[0].interval_s or interval_s
 
     if not as_json:
-        complaints.print(f"looking at {job} every {every_s:g} s; Ctrl-C ends it", highlight=False)
+        complaints.print(f"looking at {job} every {every_s:g} s; Ctrl-C ends it")
     decided = 0
     with state() as store, closing(FlinkTarget(target, job)) as flink, ExitStack() as stack:
         asked: dict[str, Any] = {}
@@ -167,10 +167,10 @@ def _show(look: Look, *, applied: bool) -> None:
         ]
         table(when, columns, rows)
     if look.decision is not None:
-        console.print(f"{when} {look.decision.sentence}", highlight=False, markup=False)
+        console.print(f"{when} {look.decision.sentence}")
     if look.problem is not None:
-        console.print(f"{when} {look.problem}", highlight=False, markup=False)
+        console.print(f"{when} {look.problem}")
     if look.done:
-        console.print("Flink was asked for it.", highlight=False)
+        console.print("Flink was asked for it.")
     elif look.changes and not applied:
-        console.print("Nothing was changed; --apply asks Flink for it.", highlight=False)
+        console.print("Nothing was changed; --apply asks Flink for it.")

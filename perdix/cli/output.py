@@ -29,7 +29,7 @@ class _PlainConsole(Console):
     """Prints text as it is: what stands in brackets is no markup, and what would move the cursor becomes visible."""
 
     def __init__(self, *, stderr: bool = False) -> None:
-        super().__init__(stderr=stderr, markup=False, emoji=False)
+        super().__init__(stderr=stderr, markup=False, emoji=False, highlight=False)
 
     def render_str(self, text: str, **options: Any) -> Text:
         """Return a text as it is rendered, in a cell or by itself."""
@@ -64,7 +64,7 @@ def emit_line(schema: str, document: Mapping[str, Any]) -> None:
 def require_nothing_left(left: str) -> None:
     """End the command with exit code 1, and say it, where a job was not given back what it had."""
     if left:
-        complaints.print(left, highlight=False, soft_wrap=True)
+        complaints.print(left, soft_wrap=True)
         raise typer.Exit(1)
 
 
@@ -148,7 +148,7 @@ def run_guarded(main: Callable[[], None], known: Callable[[], tuple[type[Excepti
         if isinstance(error, ModuleNotFoundError) and error.name and not error.name.startswith("perdix"):
             error = UserError(f"'{error.name}' is not installed here; {FIX_OF_LIBRARIES}")
         if isinstance(error, known()):
-            complaints.print(styled("perdix:", "bold red"), str(error), highlight=False)
+            complaints.print(styled("perdix:", "bold red"), str(error))
             return 2
         if os.environ.get("PERDIX_DEBUG"):
             raise
@@ -156,7 +156,6 @@ def run_guarded(main: Callable[[], None], known: Callable[[], tuple[type[Excepti
             styled("perdix:", "bold red"),
             f"unexpected {type(error).__name__}: {error}\n"
             "This is a defect of perdix. Run again with PERDIX_DEBUG=1 for the trace and report it.",
-            highlight=False,
         )
         return 1
     return 0

@@ -80,7 +80,7 @@ def _lists(*, as_json: bool) -> None:
         ]
         table("price lists", columns, rows)
         for error in failed:
-            console.print(f"not read: {error}", highlight=False, markup=False)
+            console.print(f"not read: {error}")
 
     emit("perdix.prices/1", document, as_json=as_json, show=show)
 
@@ -122,13 +122,11 @@ def _show(prices: PriceList, what: str, found: list[Quote], left_out: Mapping[st
     shares = {"cores": prices.reserved.cores_share, "memory": prices.reserved.memory_share}
     kept = " and ".join(f"{share:.0%} of the {what}" for what, share in shares.items() if share)
     if kept:
-        console.print(f"{kept} of each host are left to its system", highlight=False)
+        console.print(f"{kept} of each host are left to its system")
     if left_out:
-        console.print(f"too small for one worker: {', '.join(left_out)}", highlight=False, markup=False)
+        console.print(f"too small for one worker: {', '.join(left_out)}")
     console.print(
         f"with {number(found[0].worker_price_per_h)} {prices.currency} per worker and hour, {found[0].instance_type} "
-        "is cheapest",
-        highlight=False,
-        markup=False,
+        "is cheapest"
     )
-    console.print(prices.description, style="dim", highlight=False, markup=False)
+    console.print(prices.description, style="dim")

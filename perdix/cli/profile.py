@@ -170,11 +170,9 @@ def _show(document: dict[str, Any]) -> None:
     heads = ["workers", "highest rate, /s", "per worker, /s", "rates held", "latency, ms"]
     table(f"profile of {document['job']}: {document['worker_h']:,.0f} worker-hours", heads, rows)
     if document["downtime_s"] is not None:
-        console.print(f"a failure stops the job for {document['downtime_s']:.0f} s", highlight=False)
-    console.print(
-        f"latency model: {document['error'] or document['verdict']}", highlight=False, markup=False, soft_wrap=True
-    )
+        console.print(f"a failure stops the job for {document['downtime_s']:.0f} s")
+    console.print(f"latency model: {document['error'] or document['verdict']}", soft_wrap=True)
     for note in document["notes"]:
         if note == document["left"]:
             continue
-        console.print(f"note: {note}", highlight=False, markup=False)
+        console.print(f"note: {note}")

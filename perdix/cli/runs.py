@@ -123,7 +123,7 @@ def errors_of_days(result: dg.ExecuteInProcessResult) -> list[str]:
 
 
 def _line(console: Console) -> Callable[[str], None]:
-    return lambda said: console.print(styled(f"  {time.strftime('%H:%M:%S')}", "dim"), said, highlight=False)
+    return lambda said: console.print(styled(f"  {time.strftime('%H:%M:%S')}", "dim"), said)
 
 
 def failed_steps(result: dg.ExecuteInProcessResult) -> list[str]:

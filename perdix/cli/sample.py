@@ -139,12 +139,12 @@ def _show(document: dict[str, Any]) -> None:
     )
     table(title, ["cores", "memory, MB", "performance, /s", "took, s"], rows)
     for one in document["failed"]:
-        console.print(f"failed: {one['cpu_cores']:g} cores, {one['memory_mb']:g} MB: {one['why']}", highlight=False)
+        console.print(f"failed: {one['cpu_cores']:g} cores, {one['memory_mb']:g} MB: {one['why']}")
     for note in document["notes"]:
         if note == document["left"]:
             continue
-        console.print(f"note: {note}", highlight=False, markup=False, soft_wrap=True)
-    console.print(f"ended: {document['ended_because']}", highlight=False, soft_wrap=True)
-    console.print(f"kept as {document['file']}", highlight=False, soft_wrap=True)
+        console.print(f"note: {note}", soft_wrap=True)
+    console.print(f"ended: {document['ended_because']}", soft_wrap=True)
+    console.print(f"kept as {document['file']}", soft_wrap=True)
     if document["picture"]:
-        console.print(f"picture: {document['picture']}", highlight=False, soft_wrap=True)
+        console.print(f"picture: {document['picture']}", soft_wrap=True)

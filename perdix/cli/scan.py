@@ -132,7 +132,7 @@ def scan(
     result["files"], problems = outputs.write(found, result)
     emit("perdix.scan/1", result, as_json=as_json, show=lambda: _show(result))
     for problem in problems:
-        complaints.print(styled("not done:", "yellow"), problem, highlight=False)
+        complaints.print(styled("not done:", "yellow"), problem)
     if problems:
         raise typer.Exit(1)
 
@@ -278,10 +278,10 @@ def _show(found: Mapping[str, Any]) -> None:
     else:
         table(title, columns, rows)
         for row, why in zip(found["jobs"], whys, strict=True):
-            console.print(styled(f"{row['job']}:", "bold"), why, highlight=False)
-    console.print(_sentence(found), highlight=False)
+            console.print(styled(f"{row['job']}:", "bold"), why)
+    console.print(_sentence(found))
     for note in (*found["notes"], *_files(found["files"])):
-        console.print(note, highlight=False)
+        console.print(note)
 
 
 def _cells(row: Mapping[str, Any], *, money: bool) -> list[str]:

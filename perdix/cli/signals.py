@@ -48,9 +48,9 @@ def restoring(what: str) -> Iterator[None]:
     def once(sign: int, _: FrameType | None) -> None:
         begun.append(sign)
         if len(begun) == 1:
-            complaints.print(f"ending: {what}; a moment", highlight=False)
+            complaints.print(f"ending: {what}; a moment")
             raise KeyboardInterrupt
-        complaints.print("still ending; SIGKILL would leave it as it is", highlight=False)
+        complaints.print("still ending; SIGKILL would leave it as it is")
 
     ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN  # as nohup does
     with handled(ENDS if ignored else (*ENDS, signal.SIGHUP), once):

@@ -65,7 +65,7 @@ def usable_files(but: str | None = None) -> JobFiles:
 
 def say_skipped(complaint: str) -> None:
     """Say on standard error why a job file is not used."""
-    complaints.print(styled("skipped", "yellow"), complaint, highlight=False)
+    complaints.print(styled("skipped", "yellow"), complaint)
 
 
 def job_of_file(name: str) -> StreamJob:

@@ -132,8 +132,8 @@ def _show(document: dict[str, Any]) -> None:
         known_as = f"perdix-{model} version {trained['version']}" if trained["version"] else "no champion"
         table(f"{model}: {known_as}", ["job", "winner", error, "verdict"], rows)
     for problem in document["problems"]:
-        console.print(styled("not trained", "yellow"), problem, highlight=False)
-    console.print("compare the candidates: perdix dev, then the MLflow page", highlight=False)
+        console.print(styled("not trained", "yellow"), problem)
+    console.print("compare the candidates: perdix dev, then the MLflow page")
 
 
 def _percent(value: float | None) -> str:

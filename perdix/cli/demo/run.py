@@ -126,8 +126,7 @@ def _ingest(place: Home, files: dict[str, list[Path]], from_s: float, until_s: f
         console.print(
             f"  {number(counts['read'])} samples read = {number(counts['kept'])} kept"
             f" + {number(counts['masked'])} masked + {number(counts['quarantined'])} quarantined;"
-            f" checks that did not pass: {', '.join(failed) or 'none'}",
-            highlight=False,
+            f" checks that did not pass: {', '.join(failed) or 'none'}"
         )
     return {**counts, "days": days, "failed_checks": failed, "jobs": lake().jobs()}
 
@@ -145,7 +144,7 @@ def _tick(place: Home, living: LivingTwin, clock: SimulatedClock, *, show: bool)
             if show:
                 runs_on = ", ".join(f"{name} {one.running}" for name, one in sorted(report.reports.items()))
                 mark = styled(f"  tick {number_of_tick + 1:>2}", "dim")
-                console.print(mark, f"workers: {runs_on}; {report.sentence()}", highlight=False)
+                console.print(mark, f"workers: {runs_on}; {report.sentence()}")
     return found
 
 
@@ -179,12 +178,12 @@ def _show(document: dict[str, Any], explanation: str, price: WorkerPrice) -> Non
         ],
     )
     said = f"A worker costs {price.per_h:.3g} {price.currency} an hour: {price.about}."
-    console.print(styled(f"{said} Saved: against the largest size.", "dim"), highlight=False)
+    console.print(styled(f"{said} Saved: against the largest size.", "dim"))
     console.print(
         styled("WAPE of 15-minute forecasts, backtested; capacity: mean error against the twin's truth.", "dim")
     )
     console.print(styled("\nwhy did it scale?", "bold"))
-    console.print(explanation, highlight=False, markup=False)
+    console.print(explanation)
     console.print(
         f"\nreport: {document['report']['html']}\n"
         f"done in {document['seconds']:.0f} s. Next:\n"
@@ -192,6 +191,5 @@ def _show(document: dict[str, Any], explanation: str, price: WorkerPrice) -> Non
         "  perdix capacity wordcount   what each scale-out can take, and how that is known\n"
         "  perdix forecast ads         the champion's forecast\n"
         "  perdix explain traffic      the last decision\n"
-        "  perdix ingest FILES --job NAME   your own exports",
-        highlight=False,
+        "  perdix ingest FILES --job NAME   your own exports"
     )

@@ -84,7 +84,7 @@ def ds2(
     }
     if read.set_aside and not as_json:
         first = f"{len(read.set_aside)} lines were set aside; the first: {read.set_aside[0]}"
-        complaints.print(first, highlight=False, markup=False)
+        complaints.print(first)
     emit("perdix.ds2/1", document, as_json=as_json, show=lambda: show_answer(document))
 
 

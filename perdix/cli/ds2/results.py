@@ -147,7 +147,7 @@ def show_answer(document: Mapping[str, Any]) -> None:
         rows = [[f"epoch {one['epoch']}", *(one["parallelism"][name] for name in names)] for one in epochs[-SHOWN:]]
         table("instances by epoch", ["", *names], rows)
         if len(epochs) > SHOWN:
-            console.print(f"{len(epochs) - SHOWN} epochs before them: --json has all", highlight=False)
+            console.print(f"{len(epochs) - SHOWN} epochs before them: --json has all")
     title = f"parallelism ({document['combine']} of {len(epochs)} epochs)" if len(epochs) > 1 else "parallelism"
     table(
         title,
@@ -166,6 +166,6 @@ def show_answer(document: Mapping[str, Any]) -> None:
         ],
     )
     if document["workers"] is not None:
-        console.print(f"workers that run every operator: {document['workers']}", highlight=False)
+        console.print(f"workers that run every operator: {document['workers']}")
     for note in document["notes"]:
-        console.print(note, highlight=False, markup=False)
+        console.print(note)

@@ -29,18 +29,15 @@ def show_hosts(document: Mapping[str, Any]) -> None:
         f"{document['seconds'] / 60:.4g} min, "
         f"{len(seeds)} seed{'s' if len(seeds) > 1 else ''}; a host costs {topology['price_per_h']:g} an hour, "
         f"a delayed item {topology['penalty']:g}",
-        highlight=False,
     )
     for pattern in document["patterns"]:
         mine = [one for one in document["summary"] if one["pattern"] == pattern and one["seeds"]]
         if mine:
-            console.print(f"\n{pattern}", highlight=False, markup=False)
+            console.print(f"\n{pattern}")
             console.print(_table(mine, list(topology["levels"])))
     if document["mlflow"]:
-        console.print(f"MLflow, side by side: {document['mlflow']['compare_url']}", highlight=False, soft_wrap=True)
-    console.print(
-        f"series, pictures and replay.json: {document['folder']}", highlight=False, markup=False, soft_wrap=True
-    )
+        console.print(f"MLflow, side by side: {document['mlflow']['compare_url']}", soft_wrap=True)
+    console.print(f"series, pictures and replay.json: {document['folder']}", soft_wrap=True)
 
 
 def _table(summaries: list[Mapping[str, Any]], levels: list[str]) -> Table:

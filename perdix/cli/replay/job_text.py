@@ -46,23 +46,20 @@ def show(document: Mapping[str, Any]) -> None:
         styled(f"\n{trace['name']} on the twin {document['twin']['name']}:", "bold"),
         f"{document['hours']:g} h, peak at {100 * document['peak_utilisation']:g} % of "
         f"{document['bounds']['maximum']} workers, {len(seeds)} seed{'s' if len(seeds) > 1 else ''}",
-        highlight=False,
     )
     currency = document["pricing"]["currency"] if document["pricing"] else ""
     if currency:
-        console.print(_hosts(document), highlight=False, markup=False)
+        console.print(_hosts(document))
     for note in document["notes"]:
         console.print(styled(note, "dim"))
     for together in _beside(document["summary"], console.width - NAMES_WIDTH):
         console.print(_table(together, _instance_types(document), currency))
     for sentence in (document["recommendation"]["sentence"], _clairvoyant(document), _frontier(document)):
         if sentence:
-            console.print(sentence, highlight=False, markup=False)
+            console.print(sentence)
     if document["mlflow"]:
-        console.print(f"MLflow, side by side: {document['mlflow']['compare_url']}", highlight=False, soft_wrap=True)
-    console.print(
-        f"series, pictures and replay.json: {document['folder']}", highlight=False, markup=False, soft_wrap=True
-    )
+        console.print(f"MLflow, side by side: {document['mlflow']['compare_url']}", soft_wrap=True)
+    console.print(f"series, pictures and replay.json: {document['folder']}", soft_wrap=True)
 
 
 def _hosts(document: Mapping[str, Any]) -> str:

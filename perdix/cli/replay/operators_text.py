@@ -22,7 +22,6 @@ def show_dataflow(document: Mapping[str, Any]) -> None:
         f"{document['seconds'] / 60:.4g} min, "
         f"{len(seeds)} seed{'s' if len(seeds) > 1 else ''}; instances in the order "
         f"{' / '.join(dataflow['operators'])}",
-        highlight=False,
     )
     grid = Table(header_style="bold", box=box.SIMPLE_HEAD)
     grid.add_column("policy", overflow="fold", min_width=POLICY_WIDTH)
@@ -33,12 +32,10 @@ def show_dataflow(document: Mapping[str, Any]) -> None:
     console.print(grid)
     for one in document["results"]:
         if one["seed"] == seeds[0]:
-            console.print(f"{one['policy']}: {_path(one)}", highlight=False, markup=False)
+            console.print(f"{one['policy']}: {_path(one)}")
     if document["mlflow"]:
-        console.print(f"MLflow, side by side: {document['mlflow']['compare_url']}", highlight=False, soft_wrap=True)
-    console.print(
-        f"series, picture and replay.json: {document['folder']}", highlight=False, markup=False, soft_wrap=True
-    )
+        console.print(f"MLflow, side by side: {document['mlflow']['compare_url']}", soft_wrap=True)
+    console.print(f"series, picture and replay.json: {document['folder']}", soft_wrap=True)
 
 
 def _cells(one: Mapping[str, Any], document: Mapping[str, Any]) -> list[str]:

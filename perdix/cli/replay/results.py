@@ -60,7 +60,7 @@ def carry_out(
         show(document)
     for one in document["failed"]:
         what = f"{one['policy']}, seed {one['seed']}: {one['reason']}"
-        complaints.print(styled("failed:", "bold red"), what, highlight=False)
+        complaints.print(styled("failed:", "bold red"), what)
     if document["failed"]:
         raise typer.Exit(1)
 
@@ -98,6 +98,6 @@ def _recorded(comparison: Comparison) -> dict[str, Any] | None:
     try:
         recorded = prepare(home()).record(comparison)
     except RegistryError as error:
-        complaints.print(f"not recorded in MLflow: {error}", highlight=False, markup=False)
+        complaints.print(f"not recorded in MLflow: {error}")
         return None
     return {"run_id": recorded.run_id, "run_url": recorded.run_url, "compare_url": recorded.compare_url}
