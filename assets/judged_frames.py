@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from perdix.assets.checked_frames import Frame
-from perdix.assets.lake_frames import lake_frame
 from perdix.telemetry.lake import Lake, LakeError
+from perdix.telemetry.tables import TABLES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame as SparkFrame
@@ -65,7 +65,7 @@ def _frame(
     rows = sum(part.rows for job in each for part in lake.manifests(table, job, days=days))
     counters = _counters(lake, each) if table == "samples" else None
     if rows > in_memory:
-        frame = lake_frame(session(), lake, table, days, each)
+        frame = _lake_frame(session(), lake, table, days, each)
         return frame if counters is None else _with_kind(frame, counters)
     read = [lake.read(table, job, days=days, coded=True) for job in each]
     rows_read = pa.concat_tables(read) if read else lake.read(table, days=[], coded=True)
@@ -106,3 +106,19 @@ def _with_kind(samples: SparkFrame, counters: pa.Array) -> SparkFrame:
         pa.table({"series_id": counters, "kind": pa.array(["counter"] * len(counters))})
     )
     return samples.join(sf.broadcast(known), "series_id", "left")
+
+
+def _lake_frame(
+    spark: SparkSession, lake: Lake, table: str, days: Sequence[str] | None, jobs: Sequence[str | None]
+) -> SparkFrame:
+    """Return the live rows of a table, of the days and jobs asked for; the job ``None`` is every job.
+
+    Empty with the right schema where there are none.
+    """
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    schema = from_arrow_schema(TABLES[table].schema)
+    files = [str(path) for job in jobs for path in lake.files(table, job, days=days)]
+    if not files:
+        return spark.createDataFrame([], schema)
+    return spark.read.schema(schema).option("basePath", str(lake.root / table)).parquet(*files)
