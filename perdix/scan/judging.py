@@ -12,7 +12,7 @@ import numpy as np
 from perdix.replay.pace import LONGEST_TICK_S
 from perdix.replay.side_by_side import Raised, Task, Tell, side_by_side
 from perdix.scan.advice import Advice, advise
-from perdix.scan.finding import DAY_S, HOUR_S, FoundJob
+from perdix.scan.finding import HOUR_S, FoundJob
 from perdix.scan.learning import LEAST_S, CannotJudgeError, Learned, learn
 from perdix.scan.reading import read_past
 from perdix.settings.access import HttpAccess
@@ -133,7 +133,7 @@ def _learned(wanted: Wanted, job: FoundJob, tell: Tell) -> Learned:
             on_read=lambda: tell(READ_SHARE * next(done) / READS),
         )
     _failed.clear()
-    return learn(past, wanted.days * DAY_S, job.partitions)
+    return learn(past, job.partitions)
 
 
 def _advised(wanted: Wanted, job: FoundJob, learned: Learned, tell: Tell) -> Judged:

@@ -54,7 +54,6 @@ class Learned:
 
     load: Workload  # what arrived, records/s; NaN where it was not measured
     load_is_derived: bool  # whether it was not measured, but is what was consumed and what the lag grew by
-    asked_s: float  # length of the time that was asked for, seconds
     capacities: Mapping[int, Estimate]  # scale-out -> what it takes, from 1 worker to :attr:`maximum`
     workers: Values  # workers of each step of the load, shape ``(n,)``; the last known one is carried on
     restarts: Restarts
@@ -97,12 +96,11 @@ class Learned:
         return int(self.workers.max())
 
 
-def learn(past: Past, asked_s: float, partitions: int | None = None) -> Learned:
+def learn(past: Past, partitions: int | None = None) -> Learned:
     """Return what a job's past teaches.
 
     Raises ``CannotJudgeError``, naming what is missing or implausible, and the fix.
 
-    ``asked_s``: length of the time that was asked for, seconds.
     ``partitions``: of its source, where that is known.
     """
     _check_there(past)
@@ -114,7 +112,6 @@ def learn(past: Past, asked_s: float, partitions: int | None = None) -> Learned:
     return Learned(
         load=load,
         load_is_derived=derived,
-        asked_s=asked_s,
         capacities=_capacities(past, workers, float(np.nanmax(load.per_s)), partitions),
         workers=workers,
         restarts=restarts_of(past.of_job),

@@ -13,7 +13,6 @@ from perdix.settings.stream_job import Bounds
 from perdix.telemetry.plausible import plausible_ranges, screened
 from perdix.telemetry.window import Window
 
-DAY_S = 86_400.0
 WORKERS = ("tm-1", "tm-2")
 LINE = 0.1  # CPU of an idle worker
 
@@ -48,7 +47,7 @@ def window(hours, step_s):
 
 
 def test_load_capacity_and_workers_are_learned():
-    found = learn(past(), DAY_S)
+    found = learn(past())
     assert found.capacities[2].per_s == pytest.approx(2_000.0, rel=0.1)
     assert found.capacities[2].seen
     assert not found.capacities[3].seen
@@ -60,12 +59,12 @@ def test_load_capacity_and_workers_are_learned():
 
 
 def test_sizes_beyond_those_that_ran_are_looked_at():
-    assert learn(past(), DAY_S).maximum > 2 * 2
+    assert learn(past()).maximum > 2 * 2
 
 
 def test_without_a_topic_the_load_is_what_was_consumed():
     n = len(window(24, 60.0))
-    found = learn(past(workload_per_s=np.full(n, np.nan)), DAY_S)
+    found = learn(past(workload_per_s=np.full(n, np.nan)))
     assert found.load_is_derived
     assert np.nanmax(found.load.per_s) == pytest.approx(1_200.0, rel=0.02)
 
@@ -85,20 +84,20 @@ def test_without_a_topic_the_load_is_what_was_consumed():
 )
 def test_what_cannot_be_judged_is_refused_with_its_reason(bad, said):
     with pytest.raises(CannotJudgeError, match=said):
-        learn(bad, DAY_S)
+        learn(bad)
 
 
 def test_without_any_throughput_nothing_is_guessed():
     good = past()
     empty = replace(good.of_job, worker_metrics={}, workers=(), job_metrics={})
     with pytest.raises(CannotJudgeError, match="no throughput_per_s"):
-        learn(replace(good, of_job=empty), DAY_S)
+        learn(replace(good, of_job=empty))
 
 
 def test_what_the_server_refused_is_told_as_refused_and_not_as_absent():
     refused = replace(past(cpu_scale=np.nan), warnings=("cpu_load: http://p refuses the query: too many samples",))
     with pytest.raises(CannotJudgeError, match="too many samples; where that is too much for the server, give fewer"):
-        learn(refused, DAY_S)
+        learn(refused)
 
 
 def test_restarts_are_seen_by_the_uptime_and_their_standstill_by_the_throughput():

@@ -223,11 +223,9 @@ class Version(BaseModel):
 
 
 class CheckpointConfig(BaseModel):
-    """How a job makes checkpoints; times in ms, and no interval where it makes none of its own."""
+    """How a job makes checkpoints; the interval is in ms, and absent where it makes none of its own."""
 
     interval: int
-    timeout: int = 0
-    unaligned_checkpoints: bool = False
 
 
 class Triggered(BaseModel):
