@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from perdix.control.champions import ChampionRegistry, Champions
+from perdix.control.champions import Champions
 from perdix.control.crew import Crew
 from perdix.control.job_files import FollowedFiles, JobFiles
 from perdix.control.read_ahead import Hanging, ReadAhead
@@ -57,21 +57,19 @@ def holder_name(of: str = "controller") -> str:
 
 
 @contextmanager
-def live_io(home: Home, settings: ControlSettings, registry: ChampionRegistry | None = None) -> Iterator[TickIO]:
+def live_io(home: Home, settings: ControlSettings) -> Iterator[TickIO]:
     """Open all that a live tick touches, and close it at the end. Opening asks nothing of MLflow or Prometheus.
 
     Large fleets are served by further processes (``settings.processes``), which open the same.
 
     Raises ``StateError`` when the state store cannot be opened.
-
-    ``registry``: the home's MLflow when left out.
     """
-    with alone_io(home, settings, registry) as io, closing(_crew(home, settings)) as crew:
+    with alone_io(home, settings) as io, closing(_crew(home, settings)) as crew:
         yield replace(io, crew=crew)
 
 
 @contextmanager
-def alone_io(home: Home, settings: ControlSettings, registry: ChampionRegistry | None = None) -> Iterator[TickIO]:
+def alone_io(home: Home, settings: ControlSettings) -> Iterator[TickIO]:
     """Open what a process touches that serves jobs itself; as :func:`live_io`."""
     home.make()
     with ExitStack() as stack:
@@ -80,7 +78,7 @@ def alone_io(home: Home, settings: ControlSettings, registry: ChampionRegistry |
         source, targets = LiveSource(), Targets()
         stack.callback(source.close)
         stack.callback(targets.close)
-        champions = Champions(home.champions, registry or Registry(home.mlflow_url, home.mlflow_artifacts))
+        champions = Champions(home.champions, Registry(home.mlflow_url, home.mlflow_artifacts))
         ahead = ReadAhead(source, Hanging())
         yield TickIO(source, store, champions, targets, tick_interval_s=settings.tick_interval_s, ahead=ahead)
 

@@ -16,12 +16,7 @@ SAME = 1e-9  # relative: of windows as busy as each other, the first
 
 
 def part_of(
-    trace: Trace,
-    hours: float | None = None,
-    *,
-    from_: str | None = None,
-    to: str | None = None,
-    usual_hours: float = USUAL_HOURS,
+    trace: Trace, hours: float | None = None, *, from_: str | None = None, to: str | None = None
 ) -> tuple[Trace, float]:
     """Return the trace from where a replay begins, and the length of the replay in hours.
 
@@ -30,10 +25,10 @@ def part_of(
     ``hours``: length that was asked for; with ``from_`` from there on, with ``to`` up to there, not with both.
     ``from_``, ``to``: ISO times, or offsets from the trace's first row such as ``36h`` and ``2d``; one alone: up to the
     end, or from the beginning.
-    ``usual_hours``: length when nothing is asked for. Of a longer trace the window of the highest mean rate is taken.
+    Without them, of a longer trace the window of the highest mean rate is taken.
     """
     if from_ is None and to is None:
-        hours = usual_hours if hours is None else hours
+        hours = USUAL_HOURS if hours is None else hours
         if trace.endless or 3_600.0 * hours >= trace.length_s - 1.0:
             return trace, hours
         return busiest(trace, hours), hours
