@@ -43,7 +43,6 @@ def learned(workload=None, workers=12, **changes):
     made = Learned(
         workload,
         False,
-        len(workload) * workload.step_s,
         capacities(),
         np.full(len(workload), float(workers)),
         Restarts(),
