@@ -205,7 +205,7 @@ def _spark(*_: object) -> Iterator[Finding]:
     code = (
         "from perdix.settings.home import Home; from perdix.telemetry.spark.session import spark_session;"
         "from perdix.assets.spark.tasks import run_tasks; from perdix.assets.spark.check import interpreter;"
-        "spark = spark_session(Home.from_environment().make());"
+        "spark = spark_session(Home.from_environment().make(), short_lived=True);"
         "print(spark.version, run_tasks(spark, [{}], interpreter)[0].result['python'])"
     )
     answer = subprocess.run(  # noqa: S603 - our own interpreter and code

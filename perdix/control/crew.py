@@ -17,12 +17,13 @@ from dataclasses import dataclass
 from multiprocessing import connection, get_context
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from joblib import cpu_count
 
-from perdix.control.tick_io import TickIO
-from perdix.settings.stream_job import StreamJob
+if TYPE_CHECKING:
+    from perdix.control.tick_io import TickIO
+    from perdix.settings.stream_job import StreamJob
 
 JOBS_EACH = 250  # a tick of so many takes a process some four seconds
 LONGEST_S = 240.0  # of one turn: a process that takes longer is hung, and ended
@@ -31,8 +32,8 @@ _HUNG = f"its process did not answer within {LONGEST_S:.0f} s"
 _log = logging.getLogger(__name__)
 Turn = TypeVar("Turn")
 Outcome = TypeVar("Outcome")
-Opening = Callable[[], AbstractContextManager[TickIO]]
-Serve = Callable[[Sequence[StreamJob], TickIO, Turn], Outcome]
+Opening = Callable[[], "AbstractContextManager[TickIO]"]
+Serve = Callable[[Sequence["StreamJob"], "TickIO", Turn], Outcome]
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,8 @@ from perdix.assets.checked_frames import checked_rows, facts_of
 from perdix.assets.expectation_suite import Suite, load_suite, load_suites
 from perdix.assets.expectations import ExpectationOutcome, run_suite, write_outcomes
 from perdix.assets.judged_frames import judged_frame
-from perdix.settings.home import PROJECT, Home
+from perdix.settings.home import PROJECT
 from perdix.telemetry.lake import Lake, LakeError
-from perdix.telemetry.spark.session import spark_session
 
 NOW_S = pd.Timestamp("2026-01-02", tz="UTC").timestamp()
 METRICS = {
@@ -293,11 +292,6 @@ def test_great_expectations_finds_the_same_when_used_as_its_manual_says(
 def test_judging_prints_nothing(suites: dict[str, Suite], capfd: pytest.CaptureFixture[str]) -> None:
     judged(with_value("cpu_load", 55.0)(samples()).drop(columns=["mask"]), suites["samples"])
     assert capfd.readouterr() == ("", "")
-
-
-@pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    return spark_session(Home(tmp_path_factory.mktemp("home")), "local[2]")
 
 
 def as_spark(session: Any, frame: pd.DataFrame) -> Any:

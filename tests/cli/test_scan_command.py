@@ -88,14 +88,6 @@ def test_files_are_written_and_a_job_file_is_one_that_the_controller_accepts(out
     assert "a month" in (folder / "t.html").read_text()
 
 
-def test_a_second_scan_leaves_job_files_and_says_so(face, tmp_path):
-    (tmp_path / "ads.yaml").write_text("mode: act\n")
-    said = scan(face.url, "--days", "1", "--write", str(tmp_path))
-    assert "was there before" in " ".join(said.split())
-    assert (tmp_path / "ads.yaml").read_text() == "mode: act\n"
-    assert "1 of 1 jobs judged" in " ".join(said.split())
-
-
 class Answering:
     """A server that answers everything with one status and body."""
 
@@ -146,12 +138,6 @@ def test_what_cannot_be_written_is_told_before_the_work(capsys):
     assert "its folder" in refused("http://127.0.0.1:9", "--html", "/no/such/folder/t.html", capsys=capsys)
 
 
-def test_a_name_that_no_job_has_is_noted_beside_those_that_were_found(face):
-    found = json.loads(scan(face.url, "--days", "1", "--job", "ads", "--job", "adz", "--json"))
-    assert [row["job"] for row in found["jobs"]] == ["ads"]
-    assert "no job is called adz" in found["notes"]
-
-
 def test_a_table_that_cannot_be_written_keeps_no_page_from_being_written(tmp_path):
     access = HttpAccess.model_validate({"url": "http://prometheus:9090"})
     found = Scan(Wanted(access, 1e9, 1.0), (), None, (), 1.0)
@@ -161,13 +147,35 @@ def test_a_table_that_cannot_be_written_keeps_no_page_from_being_written(tmp_pat
     assert "t.csv: cannot be written" in problems[0]
 
 
-def test_no_secret_of_a_webhook_is_printed(face, capsys):
-    hook = Answering(404, b"no_service")
-    url = f"{hook.url}/services/T000/B000/s3cr3tpart"
-    result = CliRunner().invoke(app, ["scan", face.url, "--days", "1", "--webhook", url, "--workers", "1"])
-    assert result.exit_code == 1
-    assert "answers HTTP 404" in " ".join((result.output + result.stderr).split())
-    assert "s3cr3tpart" not in result.output + result.stderr
+@pytest.fixture(scope="module")
+def again(face: PrometheusFace, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    """What is said of another scan, of one job too many, where there is a job file and a webhook does not answer."""
+    folder = tmp_path_factory.mktemp("jobs")
+    (folder / "ads.yaml").write_text("mode: act\n")
+    url = f"{Answering(404, b'no_service').url}/services/T000/B000/s3cr3tpart"
+    options = ["--days", "1", "--job", "ads", "--job", "adz", "--write", str(folder), "--webhook", url]
+    result = CliRunner().invoke(app, ["scan", face.url, *options, "--workers", "1"])
+    assert result.exit_code == 1, result.output
+    return " ".join((result.output + result.stderr).split()), folder
+
+
+def test_a_second_scan_leaves_job_files_and_says_so(again):
+    said, folder = again
+    assert "was there before" in said
+    assert (folder / "ads.yaml").read_text() == "mode: act\n"
+    assert list(folder.iterdir()) == [folder / "ads.yaml"]
+
+
+def test_a_name_that_no_job_has_is_noted_beside_those_that_were_found(again):
+    said, _ = again
+    assert "1 of 1 jobs judged" in said
+    assert "no job is called adz" in said
+
+
+def test_no_secret_of_a_webhook_is_printed(again, face, capsys):
+    said, _ = again
+    assert "answers HTTP 404" in said
+    assert "s3cr3tpart" not in said
     assert "s3cr3tpart" not in refused(face.url, "--webhook", "ftp://host/s3cr3tpart", capsys=capsys)
 
 

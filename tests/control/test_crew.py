@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
@@ -20,17 +19,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdix.control import crew as crews
-from perdix.control.champions import GivenChampions
 from perdix.control.crew import JOBS_EACH, Crew, Lost, processes_for
 from perdix.control.fleet import tick_fleet
 from perdix.control.fleet_report import LoopFault
-from perdix.control.live import Targets
-from perdix.control.read_ahead import Hanging, ReadAhead
 from perdix.control.serving import serve_elsewhere
-from perdix.control.sources import LiveSource
 from perdix.control.state.journal import Status
-from perdix.control.state.store import StateStore
-from perdix.control.tick_io import TickIO
 from perdix.settings.home import PROJECT
 from perdix.settings.stream_job import PrometheusSource, StreamJob
 from perdix.settings.targets import TwinSettings
@@ -39,30 +32,11 @@ from perdix.twin.job import JobTwin
 from perdix.twin.living import LivingTwin, SimulatedClock
 from perdix.twin.prometheus_face import PrometheusFace
 from perdix.twin.workloads import arrivals_from
+from tests.control.crew_opening import opened
+from tests.control.crew_turns import FIRST, JOBS, SECOND, nothing, obey
 from tests.control.rig import HIGH, START_S, a_job, constant, parameters
 
-JOBS = [a_job(name=f"job-{number}") for number in range(12)]
 NAMES = {job.name for job in JOBS}
-SLOW = FIRST, SECOND = "first", "second"
-
-
-@contextmanager
-def nothing() -> Iterator[TickIO]:
-    yield None
-
-
-def obey(jobs: Sequence[StreamJob], _io: TickIO, turn: str) -> tuple[int | str, set[str]]:
-    """Serve, take a moment over it, or do what a process does when things go wrong, if it has the first job."""
-    if turn in SLOW:
-        time.sleep(0.3)
-        return turn, {job.name for job in jobs}
-    if turn != "serve" and JOBS[0] in jobs:
-        if turn == "die":
-            os.kill(os.getpid(), signal.SIGKILL)
-        if turn == "hang":
-            time.sleep(60.0)
-        raise RecursionError("deep")
-    return os.getpid(), {job.name for job in jobs}
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +97,8 @@ def test_turns_that_overlap_as_those_of_a_sensor_may_get_their_own_answers(crew:
 
 ORPHANS = """
 import sys, time
-from tests.control.test_crew import JOBS, Crew, nothing, obey
+from perdix.control.crew import Crew
+from tests.control.crew_turns import JOBS, nothing, obey
 if __name__ == "__main__":
     crew = Crew(nothing, obey, at_most=2)
     crew._man(2)
@@ -159,12 +134,6 @@ def test_more_jobs_never_need_fewer_processes() -> None:
     found = [processes_for(jobs, 4) for jobs in range(0, 2_000, 50)]
     assert all(before <= after for before, after in pairwise(found))
     assert processes_for(JOBS_EACH, 4) == 1, "a small fleet is served by the process that is there"
-
-
-@contextmanager
-def opened(url: str) -> Iterator[TickIO]:
-    with closing(StateStore(url)) as store, closing(LiveSource()) as source, closing(Targets()) as targets:
-        yield TickIO(source, store, GivenChampions(), targets, ahead=ReadAhead(source, Hanging()))
 
 
 def test_a_fleet_is_served_by_a_crew_as_by_one_process_and_outlives_one_that_is_killed(tmp_path) -> None:

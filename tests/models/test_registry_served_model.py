@@ -39,18 +39,56 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy:DeprecationWarning"),
 ]
 
-# Without the checkout on the path, so that `perdix` can only come from the version itself.
+# Without the checkout on the path, so that `perdix` can only come from the version itself. Every version is asked in a
+# process of its own, copied from one that has imported MLflow (seconds) and nothing of perdix.
 ASK = """
-import sys
+import json, os, sys
 sys.path = [entry for entry in sys.path if entry not in ("", sys.argv[1])]
 sys.meta_path = [finder for finder in sys.meta_path if "__editable__" not in repr(finder)]
-import mlflow, pandas as pd
-model = mlflow.pyfunc.load_model(sys.argv[2])
-answer = model.predict(pd.read_json(sys.argv[3], orient="split"))
-import perdix.models as ours
-assert ours.__file__.startswith(sys.argv[2]), ours.__file__
-answer.to_json(sys.argv[4], orient="split")
+import mlflow, mlflow.pyfunc, pandas as pd, pyarrow.parquet, scipy.optimize
+
+def ask(location, questions):
+    assert "perdix" not in sys.modules
+    model = mlflow.pyfunc.load_model(location)
+    for question, answer in questions:
+        try:
+            answered = model.predict(pd.read_json(question, orient="split")).to_json(orient="split")
+        except Exception as error:
+            answered = json.dumps({"error": f"{type(error).__name__}: {error}"})
+        with open(answer, "w") as file:
+            file.write(answered)
+    import perdix.models as ours
+    assert ours.__file__.startswith(location), ours.__file__
+
+for location, questions in json.loads(sys.argv[2]):
+    if child := os.fork():
+        if os.waitpid(child, 0)[1]:
+            sys.exit(f"{location} has not answered")
+    else:
+        code = 1
+        try:
+            ask(location, questions)
+            code = 0
+        except BaseException:
+            import traceback
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            os._exit(code)
 """
+QUESTIONS = {
+    "forecast": (FORECAST, {"job": ["orders"], "horizon_s": [300]}),
+    "capacity": (CAPACITY, {"job": ["orders", "orders"], "scale_out": [2, 5]}),
+    "latency": (
+        LATENCY,
+        {"job": ["orders"] * 3, "scale_out": [2, 5, 5], "rate_per_s": [9_000.5, 30_000.5, 90_000.5]},
+    ),
+    "performance": (
+        PERFORMANCE,
+        {"job": ["orders"] * 3, "cpu_cores": [1.3, 4.0, 0.5], "memory_mb": [1_024.0, 512.5, 200.5]},
+    ),
+    "unknown": (CAPACITY, {"job": ["payments"], "scale_out": [2]}),
+}
 
 
 def states() -> dict[str, tuple[str, dict]]:
@@ -87,18 +125,30 @@ def locations(tmp_path_factory: pytest.TempPathFactory, home_at: Callable[[Path]
     return found
 
 
-def asked(location: Path, question: pd.DataFrame, folder: Path) -> pd.DataFrame:
-    question.to_json(folder / "question.json", orient="split")
-    given, answer = folder / "question.json", folder / "answer.json"
-    command = [sys.executable, "-c", ASK, str(PROJECT), str(location), str(given), str(answer)]
+@pytest.fixture(scope="module")
+def answers(locations: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The file of the answer to every question."""
+    folder = tmp_path_factory.mktemp("answers")
+    files: dict[str, list[tuple[str, str]]] = {}
+    for name, (model, question) in QUESTIONS.items():
+        asked = folder / f"{name}.question.json"
+        pd.DataFrame(question).to_json(asked, orient="split")
+        files.setdefault(model, []).append((str(asked), str(folder / f"{name}.json")))
+    asked_of = json.dumps([(str(locations[model]), asked) for model, asked in files.items()])
+    command = [sys.executable, "-W", "ignore", "-c", ASK, str(PROJECT), asked_of]
     process = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=180, check=False)
     assert process.returncode == 0, process.stderr[-3000:]
-    return pd.read_json(answer, orient="split")
+    return {name: folder / f"{name}.json" for name in QUESTIONS}
 
 
-def test_the_forecast_model_answers_as_the_forecaster_does(locations: dict[str, Path], tmp_path: Path) -> None:
-    question = pd.DataFrame({"job": ["orders"], "horizon_s": [300]})
-    answer = asked(locations[FORECAST], question, tmp_path)
+def answered(answers: dict[str, Path], name: str) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """A question and the answer to it."""
+    assert "error" not in json.loads(answers[name].read_text()), answers[name].read_text()
+    return pd.DataFrame(QUESTIONS[name][1]), pd.read_json(answers[name], orient="split")
+
+
+def test_the_forecast_model_answers_as_the_forecaster_does(answers: dict[str, Path]) -> None:
+    _, answer = answered(answers, "forecast")
     _, state = states()[FORECAST]
     expected = forecaster_from_state(state).forecast(300.0, 10.0)
     assert len(answer) == 30
@@ -107,9 +157,8 @@ def test_the_forecast_model_answers_as_the_forecaster_does(locations: dict[str, 
     np.testing.assert_allclose(answer["at_s"].iloc[[0, -1]], [1_700_003_600.0, 1_700_003_890.0])
 
 
-def test_the_capacity_model_answers_as_the_loop_would(locations: dict[str, Path], tmp_path: Path) -> None:
-    question = pd.DataFrame({"job": ["orders", "orders"], "scale_out": [2, 5]})
-    answer = asked(locations[CAPACITY], question, tmp_path)
+def test_the_capacity_model_answers_as_the_loop_would(answers: dict[str, Path]) -> None:
+    _, answer = answered(answers, "capacity")
     _, state = states()[CAPACITY]
     model = ScaleOuts.from_state(state)
     np.testing.assert_allclose(answer["per_s"], [model.capacity(n).per_s for n in (2, 5)], rtol=1e-6)
@@ -117,9 +166,8 @@ def test_the_capacity_model_answers_as_the_loop_would(locations: dict[str, Path]
     assert pd.api.types.is_bool_dtype(answer["seen"])
 
 
-def test_the_latency_model_answers_as_the_policy_would(locations: dict[str, Path], tmp_path: Path) -> None:
-    question = pd.DataFrame({"job": "orders", "scale_out": [2, 5, 5], "rate_per_s": [9_000.5, 30_000.5, 90_000.5]})
-    answer = asked(locations[LATENCY], question, tmp_path)
+def test_the_latency_model_answers_as_the_policy_would(answers: dict[str, Path]) -> None:
+    question, answer = answered(answers, "latency")
     _, state = states()[LATENCY]
     expected = latency_from_state(state).predict(question["scale_out"], question["rate_per_s"])
     np.testing.assert_allclose(answer["latency_ms"].astype(float), expected.latency_ms, rtol=1e-6)
@@ -127,10 +175,9 @@ def test_the_latency_model_answers_as_the_policy_would(locations: dict[str, Path
 
 
 def test_the_performance_model_answers_as_the_loop_would_and_says_what_was_not_sampled(
-    locations: dict[str, Path], tmp_path: Path
+    locations: dict[str, Path], answers: dict[str, Path]
 ) -> None:
-    question = pd.DataFrame({"job": "orders", "cpu_cores": [1.3, 4.0, 0.5], "memory_mb": [1_024.0, 512.5, 200.5]})
-    answer = asked(locations[PERFORMANCE], question, tmp_path)
+    question, answer = answered(answers, "performance")
     _, state = states()[PERFORMANCE]
     expected = FittedPerformance.from_state(state).predict(question["cpu_cores"], question["memory_mb"])
     np.testing.assert_allclose(answer["per_s"], expected.per_s, rtol=1e-9)
@@ -139,9 +186,8 @@ def test_the_performance_model_answers_as_the_loop_would_and_says_what_was_not_s
     assert all(f"\n{name}==" in f"\n{pins}" for name in ("scikit-learn", "xgboost"))
 
 
-def test_an_unknown_job_is_named(locations: dict[str, Path], tmp_path: Path) -> None:
-    with pytest.raises(AssertionError, match="not in this fleet: payments"):
-        asked(locations[CAPACITY], pd.DataFrame({"job": ["payments"], "scale_out": [2]}), tmp_path)
+def test_an_unknown_job_is_named(answers: dict[str, Path]) -> None:
+    assert "not in this fleet: payments" in json.loads(answers["unknown"].read_text())["error"]
 
 
 def test_the_version_says_what_it_needs(locations: dict[str, Path]) -> None:

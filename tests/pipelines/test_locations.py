@@ -35,7 +35,7 @@ def test_what_an_ingest_needs_brings_no_models_along() -> None:
     assert imported_by("perdix.pipelines.ingesting") & {"scipy", "mlflow", "replay", "policies", "profiling"} == set()
 
 
-@pytest.mark.parametrize("module", ["perdix.control.crew", "perdix.replay.campaign", "perdix.assets.training.tasks"])
+@pytest.mark.parametrize("module", ["perdix.control.live", "perdix.replay.campaign", "perdix.assets.training.tasks"])
 def test_what_starts_as_a_process_of_its_own_begins_without_a_second_of_statistics(module: str) -> None:
     """Each process of a controller, of a replay and of Spark loaded scipy.stats and scipy.signal to filter a noise."""
     assert imported_by(module) & {"scipy.stats", "scipy.signal", "sklearn", "statsmodels", "matplotlib"} == set()
