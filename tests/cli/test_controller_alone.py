@@ -8,12 +8,12 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from perdix.settings.home import PROJECT
+from perdix.settings.home import PROJECT, Home
 from perdix.twin.emission import Scraping
 from perdix.twin.job import JobTwin
 from perdix.twin.living import LivingTwin, SimulatedClock
@@ -52,12 +52,12 @@ def perdix(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def folder(tmp_path_factory: pytest.TempPathFactory, home_at: Callable[[Path], Home]) -> Iterator[Path]:
     """A folder with the job file of a twin, whose metrics are served over HTTP."""
     folder, now_s = tmp_path_factory.mktemp("alone"), float(int(time.time()))
     twin = JobTwin(load_twin("wordcount"), 3, start_s=int(now_s) - 900, scale_out=6)
     twin.step(900)
-    (folder / "home" / "jobs").mkdir(parents=True)
+    home_at(folder / "home").jobs.mkdir(exist_ok=True)
     with PrometheusFace(LivingTwin({"wordcount": twin}, SimulatedClock(now_s), scraping=Scraping(5.0))) as face:
         selector = {"namespace": "wordcount", "job_name": "wordcount", "topic": "wordcount"}
         document = {"prometheus": {"url": face.url, "selector": selector, "scrape_interval_s": 5}}

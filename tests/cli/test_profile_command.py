@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +35,12 @@ def documented() -> set[str]:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy:DeprecationWarning")
 def test_a_twin_is_profiled_and_its_latency_model_becomes_champion(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    home_at: Callable[[Path], Home],
 ) -> None:
-    monkeypatch.setenv("PERDIX_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("PERDIX_HOME", str(home_at(tmp_path / "home").root))
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # libraries' own

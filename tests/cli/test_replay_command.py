@@ -255,9 +255,12 @@ def test_a_twin_with_impossible_physics_is_named_by_file_and_line(
     assert "odd.yaml:2" in capsys.readouterr().err.replace("\n", "")
 
 
-def test_months_of_half_hours_are_played_in_coarse_time_and_that_is_said(call: Call, tmp_path: Path) -> None:
+def test_a_long_trace_of_half_hours_is_played_in_coarse_time_and_that_is_said(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("perdix.replay.pace.LONG_S", 2 * 86_400)  # else two weeks
     path = tmp_path / "counts.csv"
-    path.write_text("step,count\n" + "".join(f"{k},{100 + 40 * (k % 48 < 20)}\n" for k in range(48 * 15)))
+    path.write_text("step,count\n" + "".join(f"{k},{100 + 40 * (k % 48 < 20)}\n" for k in range(48 * 3)))
     with pytest.raises(SettingsError, match="--step 30m"):
         call("--workload", str(path), "--policy", "static-9", *QUICK[2:])
     document = tmp_path / "replay.json"
@@ -279,14 +282,14 @@ def test_months_of_half_hours_are_played_in_coarse_time_and_that_is_said(call: C
     assert "as asked for: the whole trace" in words
     assert "policies look every 15 min at metrics of every 30 s, the twin goes in steps of 10 s" in words
     found = json.loads(document.read_text())
-    assert (found["hours"], found["step_s"]) == (360.0, 10)
+    assert (found["hours"], found["step_s"]) == (72.0, 10)
     result = found["results"][0]
-    assert (result["hours"], result["ticks"]) == (360.0, 15 * 96)
-    assert result["worker_seconds"] == 9 * 15 * 86_400
+    assert (result["hours"], result["ticks"]) == (72.0, 3 * 96)
+    assert result["worker_seconds"] == 9 * 3 * 86_400
     assert result["average_workers"] == 9.0
     fixed = found["results"][1]
-    assert (fixed["policy"], fixed["hours"], fixed["held"]) == ("best-static", 360.0, True)
-    assert fixed["worker_seconds"] == fixed["scale_out"] * 15 * 86_400
+    assert (fixed["policy"], fixed["hours"], fixed["held"]) == ("best-static", 72.0, True)
+    assert fixed["worker_seconds"] == fixed["scale_out"] * 3 * 86_400
     assert result["best_static_ratio"] == 9 / fixed["scale_out"]
     assert result["clairvoyant_ratio"] is None
 

@@ -32,7 +32,11 @@ NOW_S = datetime(2026, 3, 4, 15, tzinfo=UTC).timestamp()
 DAY = "2026-03-04"
 RANGE = ("dagster/asset_partition_range_start", "dagster/asset_partition_range_end")
 JOBS = {"ads": "victoria-metrics", "wordcount": "query-range"}
-FORECASTS = ("recent_range", "forecast_candidates", "forecast_champions")  # of a training: capacities take its most time
+FORECASTS = (
+    "recent_range",
+    "forecast_candidates",
+    "forecast_champions",
+)  # of a training: capacities take its most time
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", (dg.BetaWarning, dg.PreviewWarning))

@@ -12,22 +12,38 @@ import pytest
 PROJECT = Path(__file__).resolve().parents[2]
 
 
-def imported_by(module: str) -> set[str]:
-    code = f"import sys, warnings; warnings.simplefilter('ignore'); import {module}; print(' '.join(sys.modules))"
-    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=PROJECT)
-    names = set(answer.stdout.split())
+def imported_by(module: str, then: str = "") -> set[str]:
+    """What a process has imported that imported a module; it goes on with ``then``, and must come to its end."""
+    code = f"import sys; assert sys.modules['__main__'].__spec__ is None; import {module}; print(*sys.modules); {then}"
+    command = [sys.executable, "-W", "ignore", "-c", code]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False, cwd=PROJECT)
+    assert answer.returncode == 0, answer.stderr
+    said = answer.stdout.split()
+    assert said[-1] == "alive" or not then, answer.stderr
+    names = set(said)
     return names | {name.split(".")[0] for name in names}
 
 
-def test_the_control_location_imports_nothing_that_trains() -> None:
-    heavy = {"pyspark", "great_expectations", "pmdarima", "sklearn", "xgboost", "mlflow", "matplotlib", "scipy.stats"}
+# The processes of a controller, of a replay and of Spark loaded scipy.stats and scipy.signal to filter a noise.
+STATISTICS = {"scipy.stats", "scipy.signal", "sklearn", "statsmodels", "matplotlib"}
+TRAINS = STATISTICS | {"great_expectations", "pmdarima", "xgboost", "mlflow"}
+
+
+def test_the_control_location_and_the_processes_of_a_controller_import_nothing_that_trains() -> None:
+    found = imported_by("perdix.pipelines.control_location")
     # dagster_pyspark itself imports pyspark (half a second); sessions are made by the training location only.
-    assert imported_by("perdix.pipelines.control_location") & (heavy - {"pyspark"}) == set()
+    assert found & TRAINS == set()
+    assert {"perdix.control.live", "perdix.control.crew", "perdix.control.serving"} <= found
 
 
-def test_importing_the_training_location_loads_no_library_that_it_uses_only_when_it_runs() -> None:
-    heavy = {"great_expectations", "pmdarima", "sklearn", "xgboost", "mlflow", "matplotlib", "scipy.stats"}
-    assert imported_by("perdix.pipelines.training_location") & heavy == set()
+def test_the_training_location_loads_nothing_heavy_and_lets_great_expectations_be_imported() -> None:
+    """A command's main module has neither file nor specification, as that of a process which multiprocessing spawned.
+
+    Runs that the UI, a schedule or a sensor starts live in such processes, and Great Expectations ended them.
+    """
+    found = imported_by("perdix.pipelines.training_location", "import great_expectations; print('alive')")
+    assert found & TRAINS == set()
+    assert "perdix.assets.training.tasks" in found
 
 
 def test_what_an_ingest_needs_brings_no_models_along() -> None:
@@ -35,10 +51,8 @@ def test_what_an_ingest_needs_brings_no_models_along() -> None:
     assert imported_by("perdix.pipelines.ingesting") & {"scipy", "mlflow", "replay", "policies", "profiling"} == set()
 
 
-@pytest.mark.parametrize("module", ["perdix.control.live", "perdix.replay.campaign", "perdix.assets.training.tasks"])
-def test_what_starts_as_a_process_of_its_own_begins_without_a_second_of_statistics(module: str) -> None:
-    """Each process of a controller, of a replay and of Spark loaded scipy.stats and scipy.signal to filter a noise."""
-    assert imported_by(module) & {"scipy.stats", "scipy.signal", "sklearn", "statsmodels", "matplotlib"} == set()
+def test_processes_of_a_replay_begin_without_a_second_of_statistics() -> None:
+    assert imported_by("perdix.replay.campaign") & STATISTICS == set()
 
 
 @pytest.mark.parametrize("package", ["assets", "models", "pipelines", "cli", "control", "settings", "telemetry"])

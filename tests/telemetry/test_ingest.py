@@ -253,9 +253,9 @@ def test_a_job_that_cannot_name_a_partition_is_refused(spark, lake):
 def test_exports_can_be_looked_at_as_a_spark_data_source(spark, exports):
     spark.dataSource.register(ExportSource)
     frame = spark.read.format("perdix_export").load(str(exports))
-    assert frame.count() > len(WRITERS) * 81
-    rows = frame.where("worker = 'query_range-a'").orderBy("ts").collect()
-    assert [row["value"] for row in rows] == [k / 7 for k in range(40)]
+    found = frame.where("worker IS NOT NULL").orderBy("ts").collect()
+    assert len(found) >= len(WRITERS) * 80
+    assert [row["value"] for row in found if row["worker"] == "query_range-a"] == [k / 7 for k in range(40)]
 
 
 @pytest.mark.shared
