@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -101,8 +102,6 @@ def test_once_without_a_store_says_so_and_makes_none(home: Path, caplog: pytest.
 def test_a_port_that_is_taken_is_told_before_anything_else(
     command: str, home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import socket  # noqa: PLC0415
-
     before = [signal.getsignal(sign) for sign in ENDS]
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
@@ -138,11 +137,13 @@ def test_the_controller_serves_what_its_own_ticks_found(home: Path) -> None:
         assert child.wait(timeout=30) == 0
 
 
-@pytest.mark.slow
-def test_without_being_asked_the_controller_serves_nothing(home: Path) -> None:
-    port = free_port(9464)
-    with perdix("controller", "--interval", "1", "--ticks", "1") as child:
-        output, _ = child.communicate(timeout=60)
-    assert child.returncode == 0, output
-    with pytest.raises(httpx.HTTPError):
-        httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=1.0)
+@pytest.mark.parametrize(("asked", "servers"), [((), 0), (("--metrics-port", str(free_port(0))), 1)])
+def test_without_being_asked_the_controller_serves_nothing(
+    home: Path, monkeypatch: pytest.MonkeyPatch, asked: tuple[str, ...], servers: int
+) -> None:
+    listening = []
+    real = socket.socket.listen
+    monkeypatch.setattr(socket.socket, "listen", lambda one, *how: listening.append(one) or real(one, *how))
+    ended = CliRunner().invoke(app, ["controller", "--interval", "1", "--ticks", "1", *asked])
+    assert ended.exit_code == 0, ended.output
+    assert len(listening) == servers
