@@ -27,46 +27,25 @@ LONGEST_COOLDOWN_TICKS = 1440
 
 @dataclass(frozen=True)
 class DriftState:
-    """Where one job stands. Immutable: :meth:`observe` returns the next state.
+    """Where one job stands. Immutable: :meth:`observe` returns the next state."""
 
-    Attributes
-    ----------
-    use_fallback
-        True when the decision must rest on the fallback instead of the model; so it starts with :meth:`untried`.
-    retrain_due
-        True in the one state in which a retrain is to be requested; identify it by ``(drift, attempt)``.
-    poor_ticks, good_ticks, usable_ticks
-        Consecutive ticks whose first minute was not good, good, usable.
-    drift
-        How many drifts there have been.
-    attempt
-        How many retrains were requested in the present drift; 0 when there is none.
-    ticks_since_request
-        Observations since the last request.
-    sentence
-        Why the last retrain was requested, for a reader.
-    poor_since_s
-        Origin (epoch seconds) of the first forecast of those that make up ``poor_ticks``; ``None`` when there is none.
-    began_s
-        When the present drift began, epoch seconds, as far as poor forecasts tell.
-    learning
-        Whether the champion was trained for the present drift: on little, so it may be asked for again.
-    horizon
-        How forecasts of the whole horizon do.
-    """
-
+    # True when the decision must rest on the fallback instead of the model; so it starts with :meth:`untried`
     use_fallback: bool = False
+    # True in the one state in which a retrain is to be requested; identify it by ``(drift, attempt)``
     retrain_due: bool = False
+    # poor_ticks, good_ticks, usable_ticks: consecutive ticks whose first minute was not good, good, usable
     poor_ticks: int = 0
     good_ticks: int = 0
     usable_ticks: int = 0
-    drift: int = 0
-    attempt: int = 0
-    ticks_since_request: int = 0
-    sentence: str = ""
-    horizon: HorizonDrift = field(default_factory=HorizonDrift)
+    drift: int = 0  # how many drifts there have been
+    attempt: int = 0  # how many retrains were requested in the present drift; 0 when there is none
+    ticks_since_request: int = 0  # observations since the last request
+    sentence: str = ""  # why the last retrain was requested, for a reader
+    horizon: HorizonDrift = field(default_factory=HorizonDrift)  # how forecasts of the whole horizon do
+    # Origin (epoch seconds) of the first forecast of those that make up ``poor_ticks``; ``None`` when there is none
     poor_since_s: float | None = None
-    began_s: float | None = None
+    began_s: float | None = None  # when the present drift began, epoch seconds, as far as poor forecasts tell
+    # Whether the champion was trained for the present drift: on little, so it may be asked for again
     learning: bool = False
 
     @classmethod
@@ -77,20 +56,12 @@ class DriftState:
     def observe(self, error: float | None, horizons: Iterable[Missed] = (), *, origin_s: float | None = None) -> Self:
         """Return the state after one tick.
 
-        Parameters
-        ----------
-        error
-            WAPE of the model's own forecast over its first minute (also while the fallback is used), 1.0 = 100 %;
-            ``None`` or NaN when none has come true: nothing is concluded then. Infinite is poor.
-        horizons
-            Forecasts whose whole horizon has passed since the last tick, oldest first.
-        origin_s
-            Epoch seconds of the forecast that ``error`` is of.
+        Raises ``ValueError`` when the error is negative.
 
-        Raises
-        ------
-        ValueError
-            When the error is negative.
+        ``error``: WAPE of the model's own forecast over its first minute (also while the fallback is used), 1.0 = 100
+        %; ``None`` or NaN when none has come true: nothing is concluded then. Infinite is poor.
+        ``horizons``: forecasts whose whole horizon has passed since the last tick, oldest first.
+        ``origin_s``: epoch seconds of the forecast that ``error`` is of.
         """
         horizon = self.horizon
         for missed in horizons:
@@ -162,11 +133,8 @@ class DriftState:
     def promoted(self, usual: float | None = None) -> Self:
         """Return the state after a new champion was loaded: its errors count from here, the cooldown goes on.
 
-        Parameters
-        ----------
-        usual
-            Share of last value's error that the champion had in its backtest
-            (:func:`~perdix.models.horizon_drift.usual_share`).
+        ``usual``: share of last value's error that the champion had in its backtest
+        (:func:`~perdix.models.horizon_drift.usual_share`).
         """
         return replace(
             self,

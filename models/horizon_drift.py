@@ -32,17 +32,10 @@ LEAST_ORIGINS = 8
 
 @dataclass(frozen=True)
 class Errors:
-    """Absolute errors of recent forecasts, sums of records/s in which the newest count most. Immutable.
+    """Absolute errors of recent forecasts, sums of records/s in which the newest count most. Immutable."""
 
-    Attributes
-    ----------
-    newest_s
-        Origin of the newest forecast, epoch seconds; 0 before the first.
-    by_forecast, by_last_value, actual
-        Like those of :class:`~perdix.models.realised.Missed`.
-    """
-
-    newest_s: float = 0.0
+    newest_s: float = 0.0  # origin of the newest forecast, epoch seconds; 0 before the first
+    # by_forecast, by_last_value, actual: like those of :class:`~perdix.models.realised.Missed`
     by_forecast: float = 0.0
     by_last_value: float = 0.0
     actual: float = 0.0
@@ -72,19 +65,14 @@ class Errors:
 class HorizonDrift:
     """How the champion's forecasts of the whole horizon do. Immutable: :meth:`observe` returns the next state.
 
-    Attributes
-    ----------
-    expected
-        Share of last value's error that is usual for the champion, by its backtest; ``None`` when there was none.
-    errors, forecasts
-        Of the forecasts that came true since the champion is in use, and how many.
-    poor
-        How many in a row were worse than may be expected.
-    poor_since_s
-        Middle of the horizon of the first of those, epoch seconds: somewhere in it the load has changed. ``None`` when
-        there is none.
-    reported, since_report
-        The share when a retrain was last asked for, and how many forecasts have come true since; 0 before.
+    ``expected``: share of last value's error that is usual for the champion, by its backtest; ``None`` when there was
+    none.
+    ``errors``, ``forecasts``: of the forecasts that came true since the champion is in use, and how many.
+    ``poor``: how many in a row were worse than may be expected.
+    ``poor_since_s``: middle of the horizon of the first of those, epoch seconds: somewhere in it the load has changed.
+    ``None`` when there is none.
+    ``reported``, ``since_report``: the share when a retrain was last asked for, and how many forecasts have come true
+    since; 0 before.
     """
 
     expected: float | None = None

@@ -20,44 +20,26 @@ class Missed:
     """How far a forecast was off over its whole horizon, and how far the last value would have been.
 
     Sums over minutes, of means of a minute, in records/s.
-
-    Attributes
-    ----------
-    origin_s
-        Epoch seconds of the forecast.
-    by_forecast, by_last_value
-        Sums of absolute errors; the last value is the mean of the minute before the origin.
-    actual
-        Sum of what arrived.
-    horizon_s
-        Seconds that the forecast covered.
     """
 
-    origin_s: float
+    origin_s: float  # epoch seconds of the forecast
+    # by_forecast, by_last_value: sums of absolute errors; the last value is the mean of the minute before the origin
     by_forecast: float
     by_last_value: float
-    actual: float
-    horizon_s: float = 0.0
+    actual: float  # sum of what arrived
+    horizon_s: float = 0.0  # seconds that the forecast covered
 
 
 @dataclass(frozen=True)
 class Realised:
-    """How a forecast turned out.
+    """How a forecast turned out."""
 
-    Attributes
-    ----------
-    first_minute_wape, horizon_wape
-        WAPE over the first 60 s (what Daedalus watches) and over all that has come true; ``None`` where less than half
-        of that part was measured.
-    maximum_error
-        Signed error of the highest rate over the horizon; ``None`` like ``horizon_wape``.
-    missed
-        The whole horizon against last value; ``None`` like ``horizon_wape``, and where the minute before is not known.
-    """
-
+    # first_minute_wape, horizon_wape: WAPE over the first 60 s (what Daedalus watches) and over all that has come true;
+    # ``None`` where less than half of that part was measured
     first_minute_wape: float | None
     horizon_wape: float | None
-    maximum_error: float | None
+    maximum_error: float | None  # signed error of the highest rate over the horizon; ``None`` like ``horizon_wape``
+    # The whole horizon against last value; ``None`` like ``horizon_wape``, and where the minute before is not known
     missed: Missed | None = None
 
 

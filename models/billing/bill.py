@@ -15,33 +15,21 @@ from perdix.settings.prices import PriceList
 
 @dataclass(frozen=True)
 class Bill:
-    """What was paid for hosts of one type, and what of it was used.
-
-    Attributes
-    ----------
-    cost
-        In ``currency``; every started billing time unit and the minimum are paid, also where they reach beyond the end.
-    host_h_paid, host_h_used
-        Host-hours that are paid, and those in which a host carried a worker.
-    utilisation
-        Cores of workers as a share of the cores that are paid, over time (1.0 = 100 %); ``None``: nothing was paid.
-    wasted_cost
-        What was paid for cores that no worker had: start-up, idle hosts, and what does not fill a host.
-    leases
-        How many hosts were leased, counting one anew that comes again.
-    most_hosts
-        The most that carried at once.
-    """
+    """What was paid for hosts of one type, and what of it was used."""
 
     instance_type: str
     currency: str
+    # In ``currency``; every started billing time unit and the minimum are paid, also where they reach beyond the end
     cost: float
+    # host_h_paid, host_h_used: host-hours that are paid, and those in which a host carried a worker
     host_h_paid: float
     host_h_used: float
+    # Cores of workers as a share of the cores that are paid, over time (1.0 = 100 %); ``None``: nothing was paid
     utilisation: float | None
+    # What was paid for cores that no worker had: start-up, idle hosts, and what does not fill a host
     wasted_cost: float
-    leases: int
-    most_hosts: int
+    leases: int  # how many hosts were leased, counting one anew that comes again
+    most_hosts: int  # the most that carried at once
 
 
 @dataclass(frozen=True)
@@ -60,12 +48,7 @@ def host_of(prices: PriceList, instance_type: str) -> Resources:
 def bill(demand: Demand, prices: PriceList, instance_type: str, release: Release | None = None) -> Billed:
     """Return what it costs to carry ``demand`` on hosts of one type.
 
-    Raises
-    ------
-    ~perdix.models.billing.packing.DoesNotFitError
-        When a worker is larger than an empty host.
-    KeyError
-        When the list has no such type.
+    Raises ``DoesNotFitError`` when a worker is larger than an empty host; ``KeyError`` when the list has no such type.
     """
     host_type = prices.instance_types[instance_type]
     needed = demand.hosts(host_of(prices, instance_type))
@@ -85,10 +68,7 @@ def bills(
 ) -> tuple[list[list[Billed]], Mapping[str, str]]:
     """Return bills of the same demands on every instance type that fits, the cheapest type (in sum) first.
 
-    Returns
-    -------
-    list of list of Billed, mapping
-        For each type a bill per demand; and type -> why no bill, where a worker does not fit.
+    Returns for each type a bill per demand; and type -> why no bill, where a worker does not fit.
     """
     found: list[list[Billed]] = []
     left_out: dict[str, str] = {}

@@ -14,22 +14,13 @@ Counts = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Demand:
-    """The workers of one job, second by second, where every change of their number restarts the job.
+    """The workers of one job, second by second, where every change of their number restarts the job."""
 
-    Attributes
-    ----------
-    starts_s
-        Seconds from the start at which the workers change, rising; the first is 0. Shape ``(runs,)``.
-    counts
-        Workers of each size from then on, shape ``(runs, sizes)``.
-    seconds
-        Length of the whole.
-    """
-
+    # Seconds from the start at which the workers change, rising; the first is 0. Shape ``(runs,)``
     starts_s: Counts
-    counts: Counts
+    counts: Counts  # workers of each size from then on, shape ``(runs, sizes)``
     sizes: tuple[Resources, ...]
-    seconds: int
+    seconds: int  # length of the whole
 
     @classmethod
     def of_workers(cls, workers: ArrayLike, size: Resources) -> Demand:
@@ -40,10 +31,7 @@ class Demand:
     def of_mixes(cls, workers: ArrayLike, sizes: tuple[Resources, ...]) -> Demand:
         """Return the demand of workers of several sizes, ``workers`` of shape ``(seconds, sizes)``.
 
-        Raises
-        ------
-        ValueError
-            When a number of workers is negative, not whole or not finite, or shapes differ.
+        Raises ``ValueError`` when a number of workers is negative, not whole or not finite, or shapes differ.
         """
         given = np.asarray(workers, dtype=np.float64)
         if given.ndim != 2 or given.shape[1] != len(sizes):
@@ -73,10 +61,7 @@ class Demand:
 
         Packed anew at each change, because a rescale restarts every worker anyhow; in between none moves.
 
-        Raises
-        ------
-        ~perdix.models.billing.packing.DoesNotFitError
-            When a worker that is needed is larger than an empty host.
+        Raises ``DoesNotFitError`` when a worker that is needed is larger than an empty host.
         """
         if len(self.sizes) == 1:
             return np.asarray(-(-self.counts[:, 0] // per_host(self.sizes[0], host)), dtype=np.int64)

@@ -36,16 +36,10 @@ Span = tuple[float, float]  # seconds from the start of the course: begin, end
 
 @dataclass(frozen=True)
 class Release:
-    """When an idle host is given back.
-
-    Attributes
-    ----------
-    delay_s
-        With ``at-once``: seconds for which a host must have been idle.
-    """
+    """When an idle host is given back."""
 
     rule: Rule = "at-once"
-    delay_s: float = 0.0
+    delay_s: float = 0.0  # with ``at-once``: seconds for which a host must have been idle
 
     def __post_init__(self) -> None:
         if not self.delay_s >= 0:
@@ -62,19 +56,12 @@ class Release:
 
 @dataclass(frozen=True)
 class Leases:
-    """Leases of hosts of one type; all of shape ``(leases,)``, in the order in which they begin.
+    """Leases of hosts of one type; all of shape ``(leases,)``, in the order in which they begin."""
 
-    Attributes
-    ----------
-    begins_s, ends_s
-        Seconds from the start of the course.
-    paid_s
-        Seconds that are paid for each.
-    """
-
+    # begins_s, ends_s: seconds from the start of the course
     begins_s: Values
     ends_s: Values
-    paid_s: Values
+    paid_s: Values  # seconds that are paid for each
 
     def hosts(self, seconds: int) -> Values:
         """Return how many hosts are leased on average in each second of the course, shape ``(seconds,)``."""
@@ -103,17 +90,11 @@ def leases(
 ) -> Leases:
     """Return the leases that carry a course of hosts.
 
-    Parameters
-    ----------
-    starts_s, hosts
-        ``hosts[k]`` are needed from second ``starts_s[k]`` on until the next, or until ``seconds``.
-    start_up_s
-        From the lease of a host until it can carry, seconds.
+    Raises ``ValueError`` when a number of hosts is negative, or the starts do not rise within the course.
 
-    Raises
-    ------
-    ValueError
-        When a number of hosts is negative, or the starts do not rise within the course.
+    ``starts_s``, ``hosts``: ``hosts[k]`` are needed from second ``starts_s[k]`` on until the next, or until
+    ``seconds``.
+    ``start_up_s``: from the lease of a host until it can carry, seconds.
     """
     release = release or Release()
     if len(starts_s) != len(hosts) or (len(hosts) and int(hosts.min()) < 0):

@@ -38,18 +38,10 @@ class DoesNotFitError(ValueError):
 
 @dataclass(frozen=True)
 class Packing:
-    """Workers on hosts of one kind.
+    """Workers on hosts of one kind."""
 
-    Attributes
-    ----------
-    hosts
-        Of each host, size -> workers of it.
-    lower_bound
-        No packing needs fewer hosts; equal to ``len(hosts)`` where this one is surely the best.
-    """
-
-    hosts: tuple[Mapping[str, int], ...]
-    lower_bound: int
+    hosts: tuple[Mapping[str, int], ...]  # of each host, size -> workers of it
+    lower_bound: int  # no packing needs fewer hosts; equal to ``len(hosts)`` where this one is surely the best
 
     @property
     def gap(self) -> int:
@@ -60,10 +52,7 @@ class Packing:
 def per_host(worker: Resources, host: Resources) -> int:
     """Return how many equal workers one host takes.
 
-    Raises
-    ------
-    DoesNotFitError
-        When not even one fits; it names both sizes and what is short.
+    Raises ``DoesNotFitError`` when not even one fits; it names both sizes and what is short.
     """
     count = _fitting(worker, host.cores, host.memory_mb, host)
     if count < 1:
@@ -84,17 +73,10 @@ def per_host(worker: Resources, host: Resources) -> int:
 def pack(workers: Mapping[str, int], sizes: Mapping[str, Resources], host: Resources) -> Packing:
     """Pack workers of several sizes onto as few hosts as is found.
 
-    Parameters
-    ----------
-    workers
-        Size -> how many; zeros need no size.
+    Raises ``DoesNotFitError`` when a worker is larger than an empty host; ``ValueError`` when a number of workers is
+    negative, or a size is not known.
 
-    Raises
-    ------
-    DoesNotFitError
-        When a worker is larger than an empty host.
-    ValueError
-        When a number of workers is negative, or a size is not known.
+    ``workers``: size -> how many; zeros need no size.
     """
     counts = {name: count for name, count in workers.items() if count}
     for name, count in counts.items():

@@ -12,33 +12,21 @@ from perdix.settings.prices import PriceList
 
 @dataclass(frozen=True)
 class Quote:
-    """So many workers on hosts of one type.
-
-    Attributes
-    ----------
-    per_host, hosts
-        Workers that one host takes, and hosts that all of them need.
-    price_per_h
-        Of all hosts, in the list's currency; ``worker_price_per_h`` is a worker's part of it.
-    utilisation
-        Cores of workers as a share of the cores that are paid (1.0 = 100 %).
-    """
+    """So many workers on hosts of one type."""
 
     instance_type: str
+    # per_host, hosts: workers that one host takes, and hosts that all of them need
     per_host: int
     hosts: int
-    price_per_h: float
+    price_per_h: float  # of all hosts, in the list's currency; ``worker_price_per_h`` is a worker's part of it
     worker_price_per_h: float
-    utilisation: float
+    utilisation: float  # cores of workers as a share of the cores that are paid (1.0 = 100 %)
 
 
 def quotes(prices: PriceList, worker: Resources, workers: int) -> tuple[list[Quote], Mapping[str, str]]:
     """Return a quote per instance type, the cheapest first, and type -> why not, where a worker does not fit.
 
-    Raises
-    ------
-    ValueError
-        When there is no worker to be placed.
+    Raises ``ValueError`` when there is no worker to be placed.
     """
     if workers < 1:
         raise ValueError(f"at least 1 worker must be placed, found {workers}")

@@ -13,11 +13,8 @@ EXTRAPOLATED = "extrapolated: never ran at this size"
 def of_evidence(evidence: Evidence, now_s: float | None, notes: tuple[str, ...] = ()) -> str:
     """Return the basis of a scale-out that was observed, or that a regressor spoke of.
 
-    Parameters
-    ----------
-    now_s
-        Epoch seconds of the decision, from which its age counts; ``None``: its date stands there instead, as exports
-        may be of any year.
+    ``now_s``: epoch seconds of the decision, from which its age counts; ``None``: its date stands there instead, as
+    exports may be of any year.
     """
     if evidence.source != OBSERVED:
         return f"learnt by {evidence.source} from other scale-outs, {EXTRAPOLATED}"

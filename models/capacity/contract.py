@@ -13,26 +13,15 @@ REACH_SDS = 1.5
 
 @dataclass(frozen=True)
 class Estimate:
-    """The capacity of one scale-out.
+    """The capacity of one scale-out."""
 
-    Attributes
-    ----------
-    scale_out
-        Workers.
-    per_s, low_per_s, high_per_s
-        Records/s that can be processed, with a 90 % interval.
-    seen
-        True when the job was observed at this scale-out (Daedalus 3.1: observed values are preferred).
-    basis
-        How it is known, in words for a reader.
-    """
-
-    scale_out: int
+    scale_out: int  # workers
+    # per_s, low_per_s, high_per_s: records/s that can be processed, with a 90 % interval
     per_s: float
     low_per_s: float
     high_per_s: float
-    seen: bool
-    basis: str
+    seen: bool  # true when the job was observed at this scale-out (Daedalus 3.1: observed values are preferred)
+    basis: str  # how it is known, in words for a reader
 
     @classmethod
     def about(cls, scale_out: int, log_per_s: float, log_sd: float, *, seen: bool, basis: str) -> Self:

@@ -27,32 +27,19 @@ EFFICIENCY_SD = 0.15  # prior sd of that exponent
 
 @dataclass(frozen=True)
 class Evidence:
-    """What one scale-out was found to take.
-
-    Attributes
-    ----------
-    per_s, relative_sd
-        Capacity in records/s, and its standard deviation as a share of it, when it was found. Of a stay that goes on it
-        is that stay's; of one that is over, see :meth:`of_any_stay`.
-    at_s
-        Epoch seconds of the newest sample behind it.
-    cpu_reach
-        Highest CPU load of the hottest worker that it rests on.
-    source
-        ``observed``, or the family of the regressor that says so.
-    hottest_share
-        Share of the job's records of the worker that is full first; ``None`` where that is not known.
-    hottest_speed
-        Records per CPU of that worker, as a multiple of the mean worker's; ``None`` where that is not known.
-    """
+    """What one scale-out was found to take."""
 
     scale_out: int
+    # per_s, relative_sd: capacity in records/s, and its standard deviation as a share of it, when it was found. Of a
+    # stay that goes on it is that stay's; of one that is over, see :meth:`of_any_stay`
     per_s: float
     relative_sd: float
-    at_s: float
-    cpu_reach: float
-    source: str = OBSERVED
+    at_s: float  # epoch seconds of the newest sample behind it
+    cpu_reach: float  # highest CPU load of the hottest worker that it rests on
+    source: str = OBSERVED  # ``observed``, or the family of the regressor that says so
+    # Share of the job's records of the worker that is full first; ``None`` where that is not known
     hottest_share: float | None = None
+    # Records per CPU of that worker, as a multiple of the mean worker's; ``None`` where that is not known
     hottest_speed: float | None = None
 
     def variance(self, now_s: float) -> float:

@@ -32,30 +32,15 @@ LIKE_THE_OTHERS = 0.04  # relative sd of what the hottest worker takes at one sc
 
 @dataclass(frozen=True)
 class Expectation:
-    """The capacity of every scale-out. The key skew of the stay that goes on says nothing of other scale-outs.
+    """The capacity of every scale-out. The key skew of the stay that goes on says nothing of other scale-outs."""
 
-    Attributes
-    ----------
-    typical
-        Scale-out -> what it leads to expect of any stay; at least one.
-    current
-        What is known of the stay that goes on; ``None`` where nothing is.
-    now_s
-        Epoch seconds that ages count from.
-    partitions
-        Of the source, where that is known: a worker reads whole ones.
-    warnings
-        What the reader should know of the stay that goes on.
-    groups
-        What is known of how key groups share the work. As far as they are behind what was seen, they say what the
-        hottest subtask has at any scale-out; then what runs there again is dealt alike, and more workers may take less.
-    """
-
-    typical: Mapping[int, Evidence]
-    current: Evidence | None
-    now_s: float
-    partitions: int | None = None
-    warnings: tuple[str, ...] = ()
+    typical: Mapping[int, Evidence]  # scale-out -> what it leads to expect of any stay; at least one
+    current: Evidence | None  # what is known of the stay that goes on; ``None`` where nothing is
+    now_s: float  # epoch seconds that ages count from
+    partitions: int | None = None  # of the source, where that is known: a worker reads whole ones
+    warnings: tuple[str, ...] = ()  # what the reader should know of the stay that goes on
+    # What is known of how key groups share the work. As far as they are behind what was seen, they say what the hottest
+    # subtask has at any scale-out; then what runs there again is dealt alike, and more workers may take less
     groups: KeyGroups = field(default_factory=KeyGroups)
 
     def estimates(self, scale_outs: range, *, dated: bool = False) -> dict[int, Estimate]:

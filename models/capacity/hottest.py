@@ -47,17 +47,11 @@ class Capacity:
 def hottest_capacity(lines: Values, shares: Values, hottest_cpu: Values, idle: IdleShare) -> Capacity:
     """Return the throughput of the whole job at which its hottest worker is full.
 
-    Parameters
-    ----------
-    lines
-        Of the workers, each with samples in which it processed something: the statistics of a
-        :class:`~perdix.models.capacity.line.Line` in its order, shape ``(6, workers)``.
-    shares
-        What each worker processes of the job's records, shape ``(workers,)``, above 0.
-    hottest_cpu
-        Mean CPU load of whichever worker was hottest while this one had samples, shape ``(workers,)``.
-    idle
-        What is believed of the idle share before these lines.
+    ``lines``: of the workers, each with samples in which it processed something: the statistics of a
+    :class:`~perdix.models.capacity.line.Line` in its order, shape ``(6, workers)``.
+    ``shares``: what each worker processes of the job's records, shape ``(workers,)``, above 0.
+    ``hottest_cpu``: mean CPU load of whichever worker was hottest while this one had samples, shape ``(workers,)``.
+    ``idle``: what is believed of the idle share before these lines.
     """
     weight, cpu, rate, *_ = lines
     noise = _noise(lines)
@@ -149,15 +143,11 @@ def _hottest(
 
     Also the logarithm of its CPU per record over the workers' common one.
 
-    Parameters
-    ----------
-    own, own_var
-        Each worker's own CPU per record at each idle share, shape ``(idle shares, workers)``, and its variance.
-    commons
-        The workers' common CPU per record to try, shape ``(idle shares, points)``, as of what is returned; the variance
-        is relative.
-    hottest
-        Numbers of the workers, those that are likely to be the hottest first.
+    ``own``, ``own_var``: each worker's own CPU per record at each idle share, shape ``(idle shares, workers)``, and its
+    variance.
+    ``commons``: the workers' common CPU per record to try, shape ``(idle shares, points)``, as of what is returned; the
+    variance is relative.
+    ``hottest``: numbers of the workers, those that are likely to be the hottest first.
     """
     few = hottest[:HOTTEST] if len(hottest) > HOTTEST else np.arange(len(hottest))
     var, share = own_var[few], shares[few, None, None]

@@ -36,18 +36,10 @@ LEAST_ODDS, MOST_ODDS = -4.0, 6.0  # what was found can still be found wrong
 
 @dataclass(frozen=True)
 class Subtasks:
-    """Which worker has which subtask.
+    """Which worker has which subtask."""
 
-    Attributes
-    ----------
-    workers
-        In the order of their subtasks, as metrics name them.
-    key_groups
-        Of the job: its maximum parallelism.
-    """
-
-    workers: tuple[str, ...]
-    key_groups: int = GROUPS
+    workers: tuple[str, ...]  # in the order of their subtasks, as metrics name them
+    key_groups: int = GROUPS  # of the job: its maximum parallelism
 
     @property
     def cells(self) -> int:
@@ -57,21 +49,13 @@ class Subtasks:
 
 @dataclass(frozen=True, eq=False)
 class KeyGroups:
-    """What is known of how a job's key groups share its work.
+    """What is known of how a job's key groups share its work."""
 
-    Attributes
-    ----------
-    seen
-        Scale-out -> share of each subtask of the work, in their order; those that ran last are at the end.
-    log_odds
-        Logarithm of the odds that key groups are behind the shares: not slow hosts, nor keys that are dealt anew.
-    count
-        Key groups of the job.
-    """
-
+    # Scale-out -> share of each subtask of the work, in their order; those that ran last are at the end
     seen: Mapping[int, Values] = field(default_factory=dict)
+    # Logarithm of the odds that key groups are behind the shares: not slow hosts, nor keys that are dealt anew
     log_odds: float = BEFORE
-    count: int = GROUPS
+    count: int = GROUPS  # key groups of the job
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, KeyGroups) and self.to_state() == other.to_state()
@@ -81,10 +65,7 @@ class KeyGroups:
     def after(self, scale_out: int, shares: Values, *, judged: bool) -> Self:
         """Return what is known after a stay in which each subtask had this share of the work, shape ``(scale_out,)``.
 
-        Parameters
-        ----------
-        judged
-            Whether the shares are held against what was foreseen: once a stay.
+        ``judged``: whether the shares are held against what was foreseen: once a stay.
         """
         highest = float(shares.max(initial=0.0))
         if not (1 <= scale_out <= self.count and np.isfinite(shares).all() and highest > 0.0):

@@ -40,32 +40,21 @@ class IdleShare:
 
 @dataclass(frozen=True)
 class Fit:
-    """A usable line: throughput = ``intercept + slope * cpu``, with what is needed for its uncertainty.
+    """A usable line: throughput = ``intercept + slope * cpu``, with what is needed for its uncertainty."""
 
-    Attributes
-    ----------
-    slope, intercept
-        Records/s per unit of CPU load, and records/s.
-    noise
-        Residual standard deviation of one sample of weight 1, records/s.
-    weight, cpu_mean, spread
-        Weight of the data, their mean CPU load, and the part of their sum of squared CPU deviations that follows the
-        throughput (anchor included).
-    reach
-        CPU load up to which the line was seen, as mean + 1.5 sd (a uniform range ends at 1.7, a sine at 1.4): it
-        forgets as the data do, a maximum would not.
-    basis
-        How the slope is known, in words.
-    """
-
+    # slope, intercept: records/s per unit of CPU load, and records/s
     slope: float
     intercept: float
-    noise: float
+    noise: float  # residual standard deviation of one sample of weight 1, records/s
+    # weight, cpu_mean, spread: weight of the data, their mean CPU load, and the part of their sum of squared CPU
+    # deviations that follows the throughput (anchor included)
     weight: float
     cpu_mean: float
     spread: float
+    # CPU load up to which the line was seen, as mean + 1.5 sd (a uniform range ends at 1.7, a sine at 1.4): it forgets
+    # as the data do, a maximum would not
     reach: float
-    basis: str
+    basis: str  # how the slope is known, in words
 
     def predict(self, cpu: float) -> float:
         """Return the throughput at ``cpu``, records/s, never negative."""
@@ -87,21 +76,13 @@ class Fit:
 
 @dataclass(frozen=True)
 class Line:
-    """Sufficient statistics of a simple regression of throughput on CPU load; immutable, ``O(1)`` in memory.
+    """Sufficient statistics of a simple regression of throughput on CPU load; immutable, ``O(1)`` in memory."""
 
-    Attributes
-    ----------
-    weight
-        Sum of the samples' weights.
-    cpu_mean, throughput_mean
-        Weighted means; ratio and records/s.
-    cpu_m2, throughput_m2, comoment
-        Weighted sums of squared deviations and of their product.
-    """
-
-    weight: float = 0.0
+    weight: float = 0.0  # sum of the samples' weights
+    # cpu_mean, throughput_mean: weighted means; ratio and records/s
     cpu_mean: float = 0.0
     throughput_mean: float = 0.0
+    # cpu_m2, throughput_m2, comoment: weighted sums of squared deviations and of their product
     cpu_m2: float = 0.0
     throughput_m2: float = 0.0
     comoment: float = 0.0
@@ -110,12 +91,9 @@ class Line:
     def of(cls, cpu: ArrayLike, throughput_per_s: ArrayLike, weights: ArrayLike = 1.0) -> Self:
         """Return the line of paired samples; pairs with a NaN or infinity, or of no weight, are left out.
 
-        Parameters
-        ----------
-        cpu, throughput_per_s
-            Same shape; ratio and records/s.
-        weights
-            Broadcast to that shape; in units of independent samples, so a 10 s step of a one-minute mean weighs 1/6.
+        ``cpu``, ``throughput_per_s``: same shape; ratio and records/s.
+        ``weights``: broadcast to that shape; in units of independent samples, so a 10 s step of a one-minute mean
+        weighs 1/6.
         """
         x, y = np.asarray(cpu, float).ravel(), np.asarray(throughput_per_s, float).ravel()
         if x.shape != y.shape:
@@ -197,10 +175,7 @@ class Line:
         precision: the anchor decides where the CPU load was steady, and vanishes where the load ranged widely. A
         negative slope is refused: the line then goes through the mean and the anchor.
 
-        Raises
-        ------
-        ValueError
-            When there is no sample at all.
+        Raises ``ValueError`` when there is no sample at all.
         """
         if self.weight <= 0.0:
             raise ValueError("no CPU and throughput samples were paired for this worker yet")

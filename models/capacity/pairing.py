@@ -88,10 +88,7 @@ class Run:
 def runs_of_scale_out(frame: pd.DataFrame) -> Iterator[Run]:
     """Yield the stretches of a ``capacity_features`` frame at one scale-out, oldest first.
 
-    Raises
-    ------
-    ValueError
-        Naming the columns that are missing.
+    Raises ``ValueError``, naming the columns that are missing.
     """
     missing = [name for name in COLUMNS if name not in frame.columns]
     if missing:

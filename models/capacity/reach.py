@@ -23,20 +23,12 @@ class Reach:
 
     They may wait for a store, or have one busy thread on several cores; CPU load and throughput then stay on one line,
     whose end they never reach.
-
-    Attributes
-    ----------
-    share
-        0 to 1.
-    short
-        Shares of the newest minutes in a row that fell short of it.
-    short_s
-        Epoch seconds of the newest of them.
     """
 
-    share: float = 1.0
+    share: float = 1.0  # 0 to 1
+    # Shares of the newest minutes in a row that fell short of it
     short: tuple[float, ...] = field(default=(), compare=False)
-    short_s: float = field(default=-math.inf, compare=False)
+    short_s: float = field(default=-math.inf, compare=False)  # epoch seconds of the newest of them
 
     def fell_short(self, share: float, at_s: float) -> Reach:
         """Return the reach after a minute, up to ``at_s``, with work that waited, of so small a share of the lines."""

@@ -14,10 +14,7 @@ def below_cpu(features: pd.DataFrame, cpu_below: float) -> pd.DataFrame:
     Whole minutes are kept or dropped: dropping single workers would keep only the idle ones of each minute, and skew
     would look like slowness.
 
-    Raises
-    ------
-    ValueError
-        When no minute is left; the message names the lowest CPU load that there was.
+    Raises ``ValueError`` when no minute is left; the message names the lowest CPU load that there was.
     """
     hottest = features.groupby("ts")["cpu_load"].transform("max")
     kept = features[hottest < cpu_below]
@@ -31,20 +28,12 @@ def below_cpu(features: pd.DataFrame, cpu_below: float) -> pd.DataFrame:
 def capacity_report(features: pd.DataFrame, maximum: int, cpu_below: float | None = None) -> list[Estimate]:
     """Return the capacity of 1 .. ``maximum`` workers (at least up to what was seen) as learnt from ``features``.
 
-    Parameters
-    ----------
-    features
-        The lake table ``capacity_features`` of one job.
-    maximum
-        Largest scale-out of interest; scale-outs that were seen are reported even above it.
-    cpu_below
-        Learn only from minutes in which the hottest worker stayed below this CPU load: what would have been said
-        before the job was ever loaded.
+    Raises ``ValueError`` when ``maximum`` is below 1, or when no usable minute is left.
 
-    Raises
-    ------
-    ValueError
-        When ``maximum`` is below 1, or when no usable minute is left.
+    ``features``: the lake table ``capacity_features`` of one job.
+    ``maximum``: largest scale-out of interest; scale-outs that were seen are reported even above it.
+    ``cpu_below``: learn only from minutes in which the hottest worker stayed below this CPU load: what would have been
+    said before the job was ever loaded.
     """
     if maximum < 1:
         raise ValueError(f"capacity is reported for 1 worker or more, not up to {maximum}")

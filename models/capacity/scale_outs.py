@@ -46,54 +46,29 @@ MOST_PER_WORKER_PER_S = 1e9  # records/s: no worker takes more
 
 @dataclass(frozen=True)
 class ScaleOuts:
-    """A :class:`~perdix.models.capacity.contract.CapacityModel` that learns online; updates return another one.
+    """A :class:`~perdix.models.capacity.contract.CapacityModel` that learns online; updates return another one."""
 
-    Attributes
-    ----------
-    scale_out
-        The current scale-out; ``None`` before anything was seen.
-    workers
-        Lines of the workers at it, started anew at every rescale because keys are dealt anew.
-    memory
-        What other scale-outs, and earlier stays at this one, were found to take.
-    newest_s
-        Epoch seconds of the newest sample that was used: what is newer than this has not been learnt from.
-    arrived_s
-        When the current scale-out was first seen.
-    surprises
-        Updates in a row in which the lines missed what the workers did by more than 20 %.
-    behind
-        What the current stay did while it worked off a backlog; ``None`` before it had one.
-    idle
-        What earlier stays taught of the CPU load at which nothing is processed.
-    outgrown
-        Lines of the current stay that were given up because the workers no longer followed them.
-    doubted
-        The newest samples where they contradict the lines; ``None`` where they agree. Not kept.
-    groups
-        What subtasks taught of the loads of key groups.
-    dealt_minutes
-        Weight of the current stay's lines when that was last learnt from it; 0 before.
-    dealt_to
-        Workers of the current stay in the order of their subtasks, when that was first learnt from it.
-    reach
-        How much of what the lines promise was done while work waited.
-    """
-
-    scale_out: int | None = None
+    scale_out: int | None = None  # the current scale-out; ``None`` before anything was seen
+    # Lines of the workers at it, started anew at every rescale because keys are dealt anew
     workers: Workers = field(default_factory=Workers)
+    # What other scale-outs, and earlier stays at this one, were found to take
     memory: Mapping[int, Evidence] = field(default_factory=dict)
+    # Epoch seconds of the newest sample that was used: what is newer than this has not been learnt from
     newest_s: float = -math.inf
-    arrived_s: float = -math.inf
-    surprises: int = 0
+    arrived_s: float = -math.inf  # when the current scale-out was first seen
+    surprises: int = 0  # updates in a row in which the lines missed what the workers did by more than 20 %
+    # What the current stay did while it worked off a backlog; ``None`` before it had one
     behind: Evidence | None = None
-    idle: IdleShare = STRANGERS
+    idle: IdleShare = STRANGERS  # what earlier stays taught of the CPU load at which nothing is processed
+    # Lines of the current stay that were given up because the workers no longer followed them
     outgrown: Workers = field(default_factory=Workers)
+    # The newest samples where they contradict the lines; ``None`` where they agree. Not kept
     doubted: Against | None = None
-    groups: KeyGroups = field(default_factory=KeyGroups)
-    dealt_minutes: float = 0.0
+    groups: KeyGroups = field(default_factory=KeyGroups)  # what subtasks taught of the loads of key groups
+    dealt_minutes: float = 0.0  # weight of the current stay's lines when that was last learnt from it; 0 before
+    # Workers of the current stay in the order of their subtasks, when that was first learnt from it
     dealt_to: tuple[str, ...] = ()
-    reach: Reach = field(default_factory=Reach)
+    reach: Reach = field(default_factory=Reach)  # how much of what the lines promise was done while work waited
 
     # -- learning ------------------------------------------------------------------------------------------------------
 
@@ -105,17 +80,11 @@ class ScaleOuts:
         Windows may overlap: no row counts twice. Give at least two minutes, so that every new row has the minute of
         throughput before it that its one-minute mean of CPU covers.
 
-        Parameters
-        ----------
-        subtasks
-            Which worker has which; ``None`` where that is not known, and then key groups are not learnt of.
-        partitions
-            Of the source, where that is known: where these make the hottest worker, nothing is learnt of key groups.
+        Raises ``ValueError`` when ``scale_out`` is below 1 or above any job's.
 
-        Raises
-        ------
-        ValueError
-            When ``scale_out`` is below 1 or above any job's.
+        ``subtasks``: which worker has which; ``None`` where that is not known, and then key groups are not learnt of.
+        ``partitions``: of the source, where that is known: where these make the hottest worker, nothing is learnt of
+        key groups.
         """
         if not 1 <= scale_out <= MOST_WORKERS:
             raise ValueError(f"a running job has 1 to {MOST_WORKERS} workers, found scale-out {scale_out}")
@@ -312,15 +281,9 @@ class ScaleOuts:
     def from_features(cls, frame: pd.DataFrame) -> ScaleOuts:
         """Learn from a history in the form of the lake table ``capacity_features``, in the order of time.
 
-        Parameters
-        ----------
-        frame
-            Columns ``ts, worker, scale_out, cpu_load, throughput_per_s``; one-minute means, warm-up dropped.
+        Raises ``ValueError`` when a column is missing or no row has both CPU and throughput.
 
-        Raises
-        ------
-        ValueError
-            When a column is missing or no row has both CPU and throughput.
+        ``frame``: columns ``ts, worker, scale_out, cpu_load, throughput_per_s``; one-minute means, warm-up dropped.
         """
         model: ScaleOuts = cls()
         for run in runs_of_scale_out(frame):
@@ -358,10 +321,7 @@ class ScaleOuts:
         What a scale-out is expected to take never falls with more workers. The estimate of what runs accounts for its
         key skew, and may be above or below what a neighbour is expected to take.
 
-        Raises
-        ------
-        ValueError
-            Below 1, above any job's, or when nothing is known yet (ask :attr:`known`).
+        Raises ``ValueError``: below 1, above any job's, or when nothing is known yet (ask :attr:`known`).
         """
         if not 1 <= scale_out <= MOST_WORKERS:
             raise ValueError(f"capacity is asked for 1 to {MOST_WORKERS} workers, not {scale_out}")
@@ -378,12 +338,8 @@ class ScaleOuts:
     ) -> dict[int, Estimate]:
         """Return the estimates from ``minimum`` to ``maximum`` workers; empty when nothing is known.
 
-        Parameters
-        ----------
-        partitions
-            Of the source, where that is known: a worker reads whole ones.
-        dated
-            Whether their basis names dates, in place of ages that count from the newest minute.
+        ``partitions``: of the source, where that is known: a worker reads whole ones.
+        ``dated``: whether their basis names dates, in place of ages that count from the newest minute.
         """
         if not self.known:
             return {}
@@ -469,10 +425,8 @@ class ScaleOuts:
     def from_state(cls, state: Mapping[str, Any]) -> Self:
         """Rebuild from :meth:`to_state`.
 
-        Raises
-        ------
-        ValueError
-            When the state is not one of this model, or was learned from metrics that cannot have been true.
+        Raises ``ValueError`` when the state is not one of this model, or was learned from metrics that cannot have been
+        true.
         """
         if state.get("format") != STATE_FORMAT:
             raise ValueError(f"not a capacity state of format {STATE_FORMAT}: format is {state.get('format')!r}")

@@ -30,58 +30,38 @@ SHARES = ("cpu_share", "throughput_share")
 
 @dataclass(frozen=True)
 class CapacityCandidate:
-    """One family as it was tried on a job.
-
-    Attributes
-    ----------
-    mae_per_s, rmse_per_s, mape
-        Errors of a worker's throughput on the held-out high-CPU minutes.
-    capacity_mape
-        Error of the capacity on them, and ``unseen_mape`` on scale-outs that were left out whole; NaN where the history
-        allows no such split.
-    score
-        What decides: the mean of those two, as far as they are known; infinite where neither is. Lower is better.
-    fit_s
-        Seconds to fit to the whole history.
-    table
-        Scale-out -> capacity in records/s, fitted to the whole history.
-    error
-        Why the family could not be tried; empty when it could.
-    """
+    """One family as it was tried on a job."""
 
     family: str
     notes: str
+    # mae_per_s, rmse_per_s, mape: errors of a worker's throughput on the held-out high-CPU minutes
     mae_per_s: float = math.nan
     rmse_per_s: float = math.nan
     mape: float = math.nan
+    # Error of the capacity on them, and ``unseen_mape`` on scale-outs that were left out whole; NaN where the history
+    # allows no such split
     capacity_mape: float = math.nan
     unseen_mape: float = math.nan
+    # What decides: the mean of those two, as far as they are known; infinite where neither is. Lower is better
     score: float = math.inf
-    fit_s: float = math.nan
+    fit_s: float = math.nan  # seconds to fit to the whole history
+    # Scale-out -> capacity in records/s, fitted to the whole history
     table: Mapping[int, float] = field(default_factory=dict)
-    error: str = ""
+    error: str = ""  # why the family could not be tried; empty when it could
 
 
 @dataclass(frozen=True)
 class TrainedCapacity:
-    """A job's training: every candidate, the winner, and the model that the loop goes on with.
-
-    Attributes
-    ----------
-    model
-        Online model of the whole history; where a tree won, it believes that one on scale-outs it has not observed.
-    held_out
-        The winner's capacities when it had not learnt from the held-out minutes: what the gate judges.
-    xgboost_ubj
-        The XGBoost candidate in UBJSON, to be logged; the loop never reads it.
-    """
+    """A job's training: every candidate, the winner, and the model that the loop goes on with."""
 
     candidates: tuple[CapacityCandidate, ...]
     winner: str
+    # Online model of the whole history; where a tree won, it believes that one on scale-outs it has not observed
     model: ScaleOuts
     maximum: int
+    # The winner's capacities when it had not learnt from the held-out minutes: what the gate judges
     held_out: Mapping[int, float] = field(default_factory=dict)
-    xgboost_ubj: bytes | None = None
+    xgboost_ubj: bytes | None = None  # the XGBoost candidate in UBJSON, to be logged; the loop never reads it
 
     @property
     def table(self) -> pd.DataFrame:
@@ -113,19 +93,12 @@ def select_capacity(
     The linear model wins ties and histories that are too short to hold anything out, because it alone learns on in the
     loop.
 
-    Parameters
-    ----------
-    frame
-        The lake table ``capacity_features`` of one job.
-    bounds_maximum
-        Largest scale-out of the capacity tables.
-    timer
-        Monotonic seconds.
+    Raises ``ValueError`` when columns are missing, ``bounds_maximum`` is below 1, or no minute is usable for the linear
+    model.
 
-    Raises
-    ------
-    ValueError
-        When columns are missing, ``bounds_maximum`` is below 1, or no minute is usable for the linear model.
+    ``frame``: the lake table ``capacity_features`` of one job.
+    ``bounds_maximum``: largest scale-out of the capacity tables.
+    ``timer``: monotonic seconds.
     """
     if bounds_maximum < 1:
         raise ValueError(f"the largest scale-out must be 1 or more, not {bounds_maximum}")

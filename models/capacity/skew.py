@@ -34,16 +34,11 @@ CONTENTIONS = np.array([0.0, 0.01, 0.02, 0.04])  # what each further worker cost
 class Skew:
     """The share of the hottest worker at other scale-outs, ``(1 + excess * ((n - 1) / (of - 1)) ** growth) / n``.
 
-    Attributes
-    ----------
-    of
-        The scale-out from which others are foreseen: the largest at which the share is known, or the smallest.
-    worker_per_s, log_speed
-        What the hottest worker takes there, records/s, and the log of that over what the mean worker does, at most 0.
-    excess
-        By how much its share exceeds the average worker's there, relative to that.
-    likely
-        How likely each of :data:`GROWTHS` is; they sum to 1.
+    ``of``: the scale-out from which others are foreseen: the largest at which the share is known, or the smallest.
+    ``worker_per_s``, ``log_speed``: what the hottest worker takes there, records/s, and the log of that over what the
+    mean worker does, at most 0.
+    ``excess``: by how much its share exceeds the average worker's there, relative to that.
+    ``likely``: how likely each of :data:`GROWTHS` is; they sum to 1.
     """
 
     of: int
@@ -56,10 +51,7 @@ class Skew:
     def seen(cls, evidence: Iterable[Evidence], *, fewest: bool = False) -> Self | None:
         """Return what scale-outs that ran say; ``None`` where of none the hottest worker's share is known.
 
-        Parameters
-        ----------
-        fewest
-            Foresee from the smallest of them, not from the largest.
+        ``fewest``: foresee from the smallest of them, not from the largest.
         """
         known = {item.scale_out: item for item in evidence if item.hottest_share is not None}
         if not known:

@@ -35,48 +35,27 @@ class Worker:
 
 @dataclass(frozen=True)
 class Total:
-    """What all workers of a scale-out can take together.
+    """What all workers of a scale-out can take together."""
 
-    Attributes
-    ----------
-    per_s, sd_per_s
-        Capacity and its standard deviation, records/s.
-    cpu_reach
-        Highest CPU load of the hottest worker that the lines rest on (mean + 1.5 sd).
-    reporting
-        Workers that have a line.
-    warnings
-        What the reader should know, in words.
-    hottest_share
-        Share of the job's records of the worker that is full first; ``None`` where it is not known.
-    hottest_speed
-        Records per CPU of that worker, as a multiple of the mean worker's.
-    """
-
+    # per_s, sd_per_s: capacity and its standard deviation, records/s
     per_s: float
     sd_per_s: float
-    cpu_reach: float
-    reporting: int
-    warnings: tuple[str, ...] = ()
+    cpu_reach: float  # highest CPU load of the hottest worker that the lines rest on (mean + 1.5 sd)
+    reporting: int  # workers that have a line
+    warnings: tuple[str, ...] = ()  # what the reader should know, in words
     idle: IdleShare = STRANGERS
+    # Share of the job's records of the worker that is full first; ``None`` where it is not known
     hottest_share: float | None = None
-    hottest_speed: float | None = None
+    hottest_speed: float | None = None  # records per CPU of that worker, as a multiple of the mean worker's
 
 
 @dataclass(frozen=True, eq=False)
 class Workers:
-    """Lines of the workers at one scale-out. Immutable; merges and forgets exactly, as its lines do.
+    """Lines of the workers at one scale-out. Immutable; merges and forgets exactly, as its lines do."""
 
-    Attributes
-    ----------
-    names
-        Of the workers.
-    table
-        Shape ``(8, workers)``: the six statistics of a :class:`~perdix.models.capacity.line.Line`, and the means over
-        the same samples of the hottest CPU load and of the job's throughput.
-    """
-
-    names: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()  # of the workers
+    # Shape ``(8, workers)``: the six statistics of a :class:`~perdix.models.capacity.line.Line`, and the means over the
+    # same samples of the hottest CPU load and of the job's throughput
     table: Values = field(default_factory=lambda: np.zeros((ROWS, 0)))
 
     @classmethod
@@ -90,15 +69,11 @@ class Workers:
     ) -> Self:
         """Return the workers of aligned samples; NaN is missing.
 
-        Parameters
-        ----------
-        cpu, throughput_per_s
-            Shape ``(n, len(names))``, columns in the order of ``names``.
-        weight
-            Weight of one row, in minutes. Within it a sample counts by its CPU load: CPU per record is higher on a
-            nearly idle worker, and it is the loaded end that is extrapolated (sine run below 70 %: -5.8 % to -4.0 %).
-        at_most
-            Workers of the job: others that report, as TaskManagers without a task do, have no part in its total.
+        ``cpu``, ``throughput_per_s``: shape ``(n, len(names))``, columns in the order of ``names``.
+        ``weight``: weight of one row, in minutes. Within it a sample counts by its CPU load: CPU per record is higher
+        on a nearly idle worker, and it is the loaded end that is extrapolated (sine run below 70 %: -5.8 % to -4.0 %).
+        ``at_most``: workers of the job: others that report, as TaskManagers without a task do, have no part in its
+        total.
         """
         paired: NDArray[np.bool_] = np.isfinite(cpu) & np.isfinite(throughput_per_s) & (cpu > 0)
         hottest = np.where(paired, cpu, -np.inf).max(axis=1, initial=-np.inf)
@@ -224,12 +199,7 @@ class Workers:
         job is full when the hottest worker is. What the idle share is, nobody knows for sure: the capacity is averaged
         (in logs) over what it may be, given what the workers' lines say of it. Workers that are missing count as the
         mean of those that report, and are named in a warning: they never lower the estimate, as a division by another
-        count would.
-
-        Raises
-        ------
-        ValueError
-            When no worker has a line.
+        count would. Raises ``ValueError`` when no worker has a line.
         """
         if not len(self):
             raise ValueError("no worker has paired CPU and throughput samples yet")
@@ -293,27 +263,18 @@ class Workers:
 
 @dataclass(frozen=True)
 class Against:
-    """Fresh samples against the lines of the same workers.
+    """Fresh samples against the lines of the same workers."""
 
-    Attributes
-    ----------
-    believed_per_s, done_per_s, doubt_per_s
-        What the lines say of their CPU load, what was done at it, and the lines' standard deviation; records/s in all.
-    usual_per_s
-        Mean of what the lines were made of, records/s in all.
-    cpu_load, usual_cpu_load
-        Sums over workers of the fresh CPU load and of the mean behind the lines, ratios.
-    workers
-        How many there are.
-    """
-
+    # believed_per_s, done_per_s, doubt_per_s: what the lines say of their CPU load, what was done at it, and the lines'
+    # standard deviation; records/s in all
     believed_per_s: float
     done_per_s: float
     doubt_per_s: float
-    usual_per_s: float
+    usual_per_s: float  # mean of what the lines were made of, records/s in all
+    # cpu_load, usual_cpu_load: sums over workers of the fresh CPU load and of the mean behind the lines, ratios
     cpu_load: float
     usual_cpu_load: float
-    workers: int
+    workers: int  # how many there are
 
     def explained_per_s(self, idle_cpu: float) -> float:
         """Return what the fresh CPU load stands for at this idle share; infinite where all of it is idle."""

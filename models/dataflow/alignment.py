@@ -20,10 +20,7 @@ def aligned(target: int, current: int, operator: Operator, mode: Mode, most: int
     equally much at; ``BALANCED`` also takes the first at which the fullest holds less. Where there is none the target
     stays. An operator that is not dealt records by key groups or partitions is not aligned.
 
-    Parameters
-    ----------
-    most
-        Upper bound beside the operator's own maximum.
+    ``most``: upper bound beside the operator's own maximum.
     """
     shares = operator.key_groups or (operator.maximum if operator.is_source else None)
     if mode == "OFF" or shares is None or target == current:

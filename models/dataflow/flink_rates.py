@@ -22,14 +22,12 @@ class SubtaskReadings:
 
     The gauges are means over the window, milliseconds per second; the counters are read at its begin and end.
 
-    Attributes
-    ----------
-    busy_ms_per_s, idle_ms_per_s, back_pressured_ms_per_s
-        ``busyTimeMsPerSecond``, ``idleTimeMsPerSecond``, ``backPressuredTimeMsPerSecond``.
-    records_in_begin, records_in_end, records_out_begin, records_out_end
-        ``numRecordsIn`` and ``numRecordsOut``.
-    sent_begin, sent_end
-        Downstream operator -> what each subtask had emitted to it; only where it is counted by edge.
+    ``busy_ms_per_s``, ``idle_ms_per_s``, ``back_pressured_ms_per_s``: ``busyTimeMsPerSecond``, ``idleTimeMsPerSecond``,
+    ``backPressuredTimeMsPerSecond``.
+    ``records_in_begin``, ``records_in_end``, ``records_out_begin``, ``records_out_end``: ``numRecordsIn`` and
+    ``numRecordsOut``.
+    ``sent_begin``, ``sent_end``: downstream operator -> what each subtask had emitted to it; only where it is counted
+    by edge.
     """
 
     window_s: float
@@ -46,19 +44,13 @@ class SubtaskReadings:
 
 @dataclass(frozen=True)
 class SubtaskCounters:
-    """What the subtasks of one operator have done since each began; arrays of shape ``(subtasks,)``, NaN: unknown.
+    """What the subtasks of one operator have done since each began; arrays of shape ``(subtasks,)``, NaN: unknown."""
 
-    Attributes
-    ----------
-    busy_ms, idle_ms, back_pressured_ms
-        ``accumulated-busy-time`` and its fellows of Flink's REST API.
-    records_in, records_out
-        ``read-records`` and ``write-records``.
-    """
-
+    # busy_ms, idle_ms, back_pressured_ms: ``accumulated-busy-time`` and its fellows of Flink's REST API
     busy_ms: Values
     idle_ms: Values
     back_pressured_ms: Values
+    # records_in, records_out: ``read-records`` and ``write-records``
     records_in: Values
     records_out: Values
 
@@ -69,15 +61,9 @@ def readings_between(begin: SubtaskCounters, end: SubtaskCounters, clock_s: floa
     The window is what they account for themselves, busy, idle and back-pressured together: Flink shows counters that
     are up to ten seconds old, all of one moment, and a clock beside them would tell another length.
 
-    Parameters
-    ----------
-    clock_s
-        Seconds between the readings, for subtasks that do not account for their time.
+    Raises ``ValueError`` when the readings are not of the same number of subtasks.
 
-    Raises
-    ------
-    ValueError
-        When the readings are not of the same number of subtasks.
+    ``clock_s``: seconds between the readings, for subtasks that do not account for their time.
     """
     if begin.busy_ms.shape != end.busy_ms.shape:
         raise ValueError(f"readings of {len(begin.busy_ms)} and of {len(end.busy_ms)} subtasks")
@@ -107,10 +93,7 @@ def instance_window(readings: SubtaskReadings, *, is_source: bool) -> InstanceWi
     idle and back-pressured time. A source that does not tell of its idle time is taken to be useful whenever it is
     not back-pressured, as DS2's change to Flink has it: what it waits for from outside is not seen then.
 
-    Raises
-    ------
-    ValueError
-        When the arrays differ in length.
+    Raises ``ValueError`` when the arrays differ in length.
     """
     shapes = {value.shape for value in vars(readings).values() if isinstance(value, np.ndarray)}
     if len(shapes) != 1:

@@ -10,26 +10,16 @@ from graphlib import CycleError, TopologicalSorter
 
 @dataclass(frozen=True)
 class Operator:
-    """One operator of a logical dataflow.
-
-    Attributes
-    ----------
-    inputs
-        Upstream operators; empty: a source.
-    maximum
-        Instances that it can use at most (key groups, or partitions of a source); ``None``: no limit is known.
-    key_groups
-        What records are dealt out by, where they are: an even number of them per instance avoids skew. ``None``: not
-        distributed by key, or not known.
-    scalable
-        False where more instances do not help or are not allowed: it is left as it is.
-    """
+    """One operator of a logical dataflow."""
 
     name: str
-    inputs: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = ()  # upstream operators; empty: a source
+    # Instances that it can use at most (key groups, or partitions of a source); ``None``: no limit is known
     maximum: int | None = None
+    # What records are dealt out by, where they are: an even number of them per instance avoids skew. ``None``: not
+    # distributed by key, or not known
     key_groups: int | None = None
-    scalable: bool = True
+    scalable: bool = True  # false where more instances do not help or are not allowed: it is left as it is
 
     @property
     def is_source(self) -> bool:
@@ -41,10 +31,8 @@ class Operator:
 class Dataflow:
     """Operators in topological order.
 
-    Raises
-    ------
-    ValueError
-        When an operator occurs twice, names an input twice, or stands before one of its inputs; :meth:`of` sorts them.
+    Raises ``ValueError`` when an operator occurs twice, names an input twice, or stands before one of its inputs;
+    :meth:`of` sorts them.
     """
 
     operators: tuple[Operator, ...]
@@ -72,10 +60,7 @@ class Dataflow:
     def of(cls, operators: Iterable[Operator]) -> Dataflow:
         """Return the dataflow of operators in any order.
 
-        Raises
-        ------
-        ValueError
-            Naming the operators of a cycle, or an input that is not there.
+        Raises ``ValueError``, naming the operators of a cycle, or an input that is not there.
         """
         given = list(operators)
         names = {operator.name for operator in given}

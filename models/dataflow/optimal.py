@@ -34,20 +34,15 @@ class Curve(Protocol):
 class Sizing:
     """Options of the equations; the defaults are the paper's rule as it stands.
 
-    Attributes
-    ----------
-    tolerance
-        Relative excess over a whole number of instances that is taken for an error of rounding.
-    rate_factor
-        Share by which what an operator must process is raised before it is rounded up: head-room. Not passed on.
-    target_rate_ratio
-        Where no operator of a window is scaled out and a source should emit more than so many times what it did
-        emit, all results are multiplied by that ratio and rounded up: overheads that useful time does not show
-        (section 4.2.1, target rate ratio). ``None``: never, which is the original program's default.
-    minimum, maximum
-        Bounds of every operator; an operator's own maximum counts too.
-    sources
-        Whether sources are sized too, by their true output rate; otherwise they keep what they run, as in the paper.
+    ``tolerance``: relative excess over a whole number of instances that is taken for an error of rounding.
+    ``rate_factor``: share by which what an operator must process is raised before it is rounded up: head-room. Not
+    passed on.
+    ``target_rate_ratio``: where no operator of a window is scaled out and a source should emit more than so many times
+    what it did emit, all results are multiplied by that ratio and rounded up: overheads that useful time does not show
+    (section 4.2.1, target rate ratio). ``None``: never, which is the original program's default.
+    ``minimum``, ``maximum``: bounds of every operator; an operator's own maximum counts too.
+    ``sources``: whether sources are sized too, by their true output rate; otherwise they keep what they run, as in the
+    paper.
     """
 
     tolerance: float = 1e-6
@@ -72,34 +67,17 @@ class Sizing:
 
 @dataclass(frozen=True)
 class Optimal:
-    """What the equations give; arrays of shape ``(windows, operators)``, operators in the dataflow's order.
-
-    Attributes
-    ----------
-    unrounded
-        Equation 7 before it is rounded; NaN for sources and where it does not apply.
-    instances
-        To run: rounded up, within bounds; what runs already, for sources and where the equation does not apply.
-    running
-        Instances that were measured.
-    target_per_s
-        Records/s to process when every operator keeps up (a source: to emit); NaN: not known.
-    output_per_s
-        Records/s that it then emits (equation 8); NaN: not known.
-    raised
-        Ratio by which all results of a window were raised, shape ``(windows,)``; 1: not raised.
-    reasons
-        Per window: operator -> in words why its result is not just the equation's.
-    """
+    """What the equations give; arrays of shape ``(windows, operators)``, operators in the dataflow's order."""
 
     operators: tuple[str, ...]
-    unrounded: Values
+    unrounded: Values  # equation 7 before it is rounded; NaN for sources and where it does not apply
+    # To run: rounded up, within bounds; what runs already, for sources and where the equation does not apply
     instances: Counts
-    running: Counts
-    target_per_s: Values
-    output_per_s: Values
-    raised: Values
-    reasons: tuple[Mapping[str, str], ...]
+    running: Counts  # instances that were measured
+    target_per_s: Values  # records/s to process when every operator keeps up (a source: to emit); NaN: not known
+    output_per_s: Values  # records/s that it then emits (equation 8); NaN: not known
+    raised: Values  # ratio by which all results of a window were raised, shape ``(windows,)``; 1: not raised
+    reasons: tuple[Mapping[str, str], ...]  # per window: operator -> in words why its result is not just the equation's
 
     def parallelism(self, window: int = -1) -> dict[str, int]:
         """Return operator -> instances of one window, by default the last."""
@@ -122,6 +100,8 @@ def optimal_parallelism(
 ) -> Optimal:
     """Size every operator of a dataflow, for each window by itself (equations 7 and 8).
 
+    Raises ``ValueError`` when there is no window, or a source's rates are not one per window.
+
     Parameters
     ----------
     windows
@@ -136,11 +116,6 @@ def optimal_parallelism(
 
     Where an operator's output is measured per downstream operator, each gets its part; where it is not, each gets
     all of it, as the paper's adjacency matrix has it.
-
-    Raises
-    ------
-    ValueError
-        When there is no window, or a source's rates are not one per window.
     """
     if not windows:
         raise ValueError("no window was measured; give the rates of one at least")
@@ -156,10 +131,7 @@ def optimal_parallelism(
 def global_parallelism(unrounded: Mapping[str, float], sizing: Sizing | None = None) -> int:
     """Return the workers that run all operators in turns: the sum of what each needs, rounded up (section 4.3).
 
-    Raises
-    ------
-    ValueError
-        When a value is not known: a sum without it would be too small.
+    Raises ``ValueError`` when a value is not known: a sum without it would be too small.
     """
     unknown = sorted(name for name, value in unrounded.items() if not math.isfinite(value))
     if unknown or not unrounded:

@@ -17,19 +17,14 @@ class InstanceWindow:
 
     NaN marks what was not measured.
 
-    Attributes
-    ----------
-    window_s
-        Length of the window, seconds (W).
-    processed, produced
-        Records that each instance read, and that it emitted (R_prc, R_psd). A source reads nothing.
-    useful_s
-        Seconds that each instance worked: it waited neither for input nor for output (W_u, at most ``window_s``).
-    back_pressured_s
-        Seconds that each instance waited for room in its output.
-    sent
-        Downstream operator -> records emitted to it by all instances. Empty: every downstream operator receives the
-        whole output, as the paper's adjacency matrix has it.
+    ``window_s``: length of the window, seconds (W).
+    ``processed``, ``produced``: records that each instance read, and that it emitted (R_prc, R_psd). A source reads
+    nothing.
+    ``useful_s``: seconds that each instance worked: it waited neither for input nor for output (W_u, at most
+    ``window_s``).
+    ``back_pressured_s``: seconds that each instance waited for room in its output.
+    ``sent``: downstream operator -> records emitted to it by all instances. Empty: every downstream operator receives
+    the whole output, as the paper's adjacency matrix has it.
     """
 
     window_s: float
@@ -49,14 +44,10 @@ class InstanceWindow:
 class OperatorRates:
     """Rates of one operator over all its instances, records/s (equations 5 and 6); NaN: undefined.
 
-    Attributes
-    ----------
-    true_processing_per_s, true_output_per_s
-        Records per second of useful time, summed over instances.
-    observed_processing_per_s, observed_output_per_s
-        Records per second of observed time, summed over instances.
-    sent_per_s
-        Downstream operator -> observed records/s sent to it; empty where it is not measured by edge.
+    ``true_processing_per_s``, ``true_output_per_s``: records per second of useful time, summed over instances.
+    ``observed_processing_per_s``, ``observed_output_per_s``: records per second of observed time, summed over
+    instances.
+    ``sent_per_s``: downstream operator -> observed records/s sent to it; empty where it is not measured by edge.
     """
 
     instances: int

@@ -44,23 +44,13 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True)
 class ScalingCurve:
-    """Records/s that an operator takes at any parallelism.
+    """Records/s that an operator takes at any parallelism."""
 
-    Attributes
-    ----------
-    points
-        By instances, ascending.
-    contention
-        What is believed of the share that cannot be done in parallel (sigma) while one parallelism only was observed.
-    half_life_s
-        After so long an observation counts half as much.
-    noise, repeats
-        Relative standard deviation of an observation, and how many repeated ones it was learned from.
-    """
-
-    points: tuple[Point, ...] = ()
+    points: tuple[Point, ...] = ()  # by instances, ascending
+    # What is believed of the share that cannot be done in parallel (sigma) while one parallelism only was observed
     contention: float = 0.0
-    half_life_s: float = HALF_LIFE_S
+    half_life_s: float = HALF_LIFE_S  # after so long an observation counts half as much
+    # noise, repeats: relative standard deviation of an observation, and how many repeated ones it was learned from
     noise: float = NOISE
     repeats: float = 0.0
 
@@ -144,13 +134,7 @@ class ScalingCurve:
 
     @classmethod
     def of_json(cls, state: Mapping[str, Any]) -> ScalingCurve:
-        """Return the curve of :meth:`to_json`.
-
-        Raises
-        ------
-        ValueError
-            When it is none: what is missing or cannot be.
-        """
+        """Return the curve of :meth:`to_json`. Raises ``ValueError`` when it is none: what is missing or cannot be."""
         try:
             points = tuple(
                 sorted(Point(int(n), float(per_s), float(w), float(at)) for n, per_s, w, at in state["points"])

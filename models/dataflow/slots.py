@@ -32,20 +32,12 @@ def fitted_to_slots(
     for as long as there is room; what no longer widens the narrowest place is not taken. Operators that were not
     sized (sources, and what could not be measured) keep what is wanted of them.
 
-    Parameters
-    ----------
-    wanted
-        Operator -> instances.
-    unrounded
-        Operator -> instances that its load takes, a fraction; of the operators that may be reduced.
-    shared
-        Whether a slot holds an instance of every operator, so that the largest operator alone has to fit. Otherwise
-        every instance takes a slot.
+    Raises ``ValueError`` when there is no slot at all.
 
-    Raises
-    ------
-    ValueError
-        When there is no slot at all.
+    ``wanted``: operator -> instances.
+    ``unrounded``: operator -> instances that its load takes, a fraction; of the operators that may be reduced.
+    ``shared``: whether a slot holds an instance of every operator, so that the largest operator alone has to fit.
+    Otherwise every instance takes a slot.
     """
     if slots is None or _taken(wanted, shared=shared) <= slots:
         return Fitted(dict(wanted))

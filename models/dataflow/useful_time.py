@@ -43,15 +43,9 @@ def measured_rates(window: InstanceWindow) -> MeasuredRates:
 
     Useful time above the window by at most 2 % is cut to the window.
 
-    Returns
-    -------
-    MeasuredRates
-        ``left_out`` names instances by number from 1, with the reason.
+    Raises ``ValueError`` when the arrays differ in length.
 
-    Raises
-    ------
-    ValueError
-        When the arrays differ in length.
+    Returns ``left_out`` names instances by number from 1, with the reason.
     """
     count = window.instances
     lengths = {len(window.processed), len(window.produced), count}

@@ -29,25 +29,14 @@ def _filtered(*arguments: Any, **named: Any) -> Any:
 
 @dataclass(frozen=True)
 class Arima:
-    """An ARIMA(p, d, q) with constant.
+    """An ARIMA(p, d, q) with constant."""
 
-    Attributes
-    ----------
-    d
-        Order of differencing, 0 to 2.
-    constant
-        ``c`` in ``z_t = c + sum(phi_i z_{t-i}) + ...``, in the series' unit.
-    ar, ma
-        Coefficients ``phi_1..phi_p`` and ``theta_1..theta_q``.
-    sigma2
-        Variance of the innovations, the series' unit squared.
-    """
-
-    d: int
-    constant: float
+    d: int  # order of differencing, 0 to 2
+    constant: float  # ``c`` in ``z_t = c + sum(phi_i z_{t-i}) + ...``, in the series' unit
+    # ar, ma: coefficients ``phi_1..phi_p`` and ``theta_1..theta_q``
     ar: tuple[float, ...]
     ma: tuple[float, ...]
-    sigma2: float
+    sigma2: float  # variance of the innovations, the series' unit squared
 
     @property
     def order(self) -> tuple[int, int, int]:

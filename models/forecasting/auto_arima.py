@@ -46,10 +46,8 @@ class AutoArima(Member):
         A bin and ``d`` for which no order can be fitted is passed over: a workload without noise leaves some of them no
         solution, and which depends on the last bit.
 
-        Raises
-        ------
-        ValueError
-            When fewer than 20 bins of 10 s follow the last long gap, or nothing could be fitted to any of them.
+        Raises ``ValueError`` when fewer than 20 bins of 10 s follow the last long gap, or nothing could be fitted to
+        any of them.
         """
         tail = Tail.of(history, stretched(LEAST_CELL_S, horizon_s), stretched(FIT_SPAN_S, horizon_s))
         candidates: list[tuple[float, float, Search]] = []

@@ -40,21 +40,11 @@ class Fits:
 
 @dataclass(frozen=True)
 class Walk:
-    """What came of one drive over the origins.
+    """What came of one drive over the origins."""
 
-    Attributes
-    ----------
-    backtests
-        One per member, and one of all together when there are several.
-    forecaster
-        At the last stop, with the record of the walk.
-    failures
-        Family -> why it could not be fitted to what precedes the first stop.
-    """
-
-    backtests: Mapping[str, Backtest]
-    forecaster: Forecaster
-    failures: Mapping[str, str]
+    backtests: Mapping[str, Backtest]  # one per member, and one of all together when there are several
+    forecaster: Forecaster  # at the last stop, with the record of the walk
+    failures: Mapping[str, str]  # family -> why it could not be fitted to what precedes the first stop
 
 
 def backtest(
@@ -72,19 +62,11 @@ def backtest(
 
     A forecast from an origin sees only the steps that had ended by then; a new fit keeps the record so far.
 
-    Parameters
-    ----------
-    stops
-        Where to forecast; those that are not scored only fill the record.
-    refit_every
-        Origins between two fits; 0 fits once.
-    maximum
-        The probability of the calibrated maximum that is judged.
+    Raises ``ValueError`` when there is no origin, or when no family can be fitted to what precedes the first.
 
-    Raises
-    ------
-    ValueError
-        When there is no origin, or when no family can be fitted to what precedes the first.
+    ``stops``: where to forecast; those that are not scored only fill the record.
+    ``refit_every``: origins between two fits; 0 fits once.
+    ``maximum``: the probability of the calibrated maximum that is judged.
     """
     history = history.plausible()
     inside = _inside(history, stops)
@@ -122,10 +104,7 @@ def backtest_fitted(
 
     Its parameters may have seen what lies before the end of its own workload: ``in_sample`` says so.
 
-    Raises
-    ------
-    ValueError
-        When there is no origin, or nothing was measured before the first.
+    Raises ``ValueError`` when there is no origin, or nothing was measured before the first.
     """
     history = history.plausible()
     inside = _inside(history, stops)

@@ -26,17 +26,12 @@ NOISE_LEADS = 10
 class Calibration:
     """Quantiles of errors by lead, of the path and of the highest rate so far, in units of the members' disagreement.
 
-    Attributes
-    ----------
-    leads_s
-        Middle of each part of the horizon, shape ``(leads,)``.
-    path, highest
-        ``(actual - forecast) / disagreement`` at each probability, shape ``(probabilities, leads)``. With one member
-        the unit is one record per second.
-    walk
-        What a random walk would miss by, records/s, of the same shape: it stands where too little has come true.
-    noise_per_s
-        Standard deviation of single cells around their part's line, records/s: what means over a part do not show.
+    ``leads_s``: middle of each part of the horizon, shape ``(leads,)``.
+    ``path``, ``highest``: ``(actual - forecast) / disagreement`` at each probability, shape ``(probabilities, leads)``.
+    With one member the unit is one record per second.
+    ``walk``: what a random walk would miss by, records/s, of the same shape: it stands where too little has come true.
+    ``noise_per_s``: standard deviation of single cells around their part's line, records/s: what means over a part do
+    not show.
     """
 
     leads_s: Values
@@ -57,12 +52,8 @@ class Calibration:
     def quantiles(self, mean: Values, leads_s: Values, projections: Values) -> dict[float, Values]:
         """Return the quantiles of a forecast, probability -> records/s, never negative, each of ``mean``'s shape.
 
-        Parameters
-        ----------
-        leads_s
-            Middle of each step, seconds after the origin, ascending.
-        projections
-            What each member said, shape ``(members, steps)``; NaN where it could not.
+        ``leads_s``: middle of each step, seconds after the origin, ascending.
+        ``projections``: what each member said, shape ``(members, steps)``; NaN where it could not.
         """
         single = len(leads_s) > 1 and leads_s[1] - leads_s[0] < 2.0 * self.leads_s[0] - 1e-6
         noise = self.noise_per_s if single else 0.0

@@ -11,19 +11,10 @@ from perdix.models.forecasting.regrid import mean_preserving
 def rates_between(edges_s: Values, measured: Values, ahead: Values, cell_s: float) -> Values:
     """Return mean rates between edges of a smooth curve through cells; beyond the last cell its value is held.
 
-    Parameters
-    ----------
-    edges_s
-        Seconds after the newest measurement, ascending from zero or more, shape ``(n + 1,)``.
-    measured
-        The newest one or two measured cells, records/s: the curve comes from there.
-    ahead
-        Forecast cells, records/s; negative ones count as zero.
-
-    Returns
-    -------
-    Values
-        Shape ``(n,)``, never negative; each whole cell keeps its mean.
+    ``edges_s``: seconds after the newest measurement, ascending from zero or more, shape ``(n + 1,)``.
+    ``measured``: the newest one or two measured cells, records/s: the curve comes from there.
+    ``ahead``: forecast cells, records/s; negative ones count as zero.
+    Returns shape ``(n,)``, never negative; each whole cell keeps its mean.
     """
     means = np.concatenate([measured, np.maximum(ahead, 0.0)])
     knots_s = cell_s * np.arange(-len(measured), len(ahead) + 1, dtype=np.float64)

@@ -18,21 +18,11 @@ LARGEST_PER_S = 1e15  # records/s; sums and squares of less stay finite
 
 @dataclass(frozen=True)
 class Workload:
-    """A job's workload on a regular grid.
+    """A job's workload on a regular grid."""
 
-    Attributes
-    ----------
-    start_s
-        Epoch seconds at which the first step begins.
-    step_s
-        Length of a step in seconds.
-    per_s
-        Mean rate in each step, records/s, shape ``(n,)``; NaN where nothing was measured.
-    """
-
-    start_s: float
-    step_s: float
-    per_s: Values
+    start_s: float  # epoch seconds at which the first step begins
+    step_s: float  # length of a step in seconds
+    per_s: Values  # mean rate in each step, records/s, shape ``(n,)``; NaN where nothing was measured
 
     @property
     def end_s(self) -> float:
@@ -51,10 +41,7 @@ class Workload:
 
         A counter that was reset makes a negative rate; what the rate really was is not known then.
 
-        Raises
-        ------
-        NotForecastableError
-            When the steps have no length or no place in time.
+        Raises ``NotForecastableError`` when the steps have no length or no place in time.
         """
         if not (np.isfinite(self.start_s) and np.isfinite(self.step_s) and self.step_s > 0.0):
             raise NotForecastableError(f"a workload that starts at {self.start_s} s by steps of {self.step_s} s")
@@ -70,21 +57,13 @@ class Workload:
 class Forecast:
     """What a forecaster believes at ``origin_s`` about the steps that follow.
 
-    Attributes
-    ----------
-    origin_s
-        Epoch seconds of the origin; step ``k`` covers ``[origin_s + k step_s, origin_s + (k + 1) step_s)``.
-    mean
-        Records/s, shape ``(horizon,)``, never negative.
-    quantiles
-        Probability -> records/s, shape ``(horizon,)``; at least 0.5, 0.8, 0.9 and 0.95.
-    maxima
-        Probability -> records/s, shape ``(horizon,)``, never decreasing: what the highest rate of the steps ``0..k``
-        stays below with that probability. Empty where it was not calibrated.
-    family, version
-        The model that made it; version 0 is a fallback that no registry knows.
-    wape
-        WAPE of the model's recent forecasts (1.0 = 100 %), ``None`` when none has come true yet.
+    ``origin_s``: epoch seconds of the origin; step ``k`` covers ``[origin_s + k step_s, origin_s + (k + 1) step_s)``.
+    ``mean``: records/s, shape ``(horizon,)``, never negative.
+    ``quantiles``: probability -> records/s, shape ``(horizon,)``; at least 0.5, 0.8, 0.9 and 0.95.
+    ``maxima``: probability -> records/s, shape ``(horizon,)``, never decreasing: what the highest rate of the steps
+    ``0..k`` stays below with that probability. Empty where it was not calibrated.
+    ``family``, ``version``: the model that made it; version 0 is a fallback that no registry knows.
+    ``wape``: WAPE of the model's recent forecasts (1.0 = 100 %), ``None`` when none has come true yet.
     """
 
     origin_s: float

@@ -50,18 +50,10 @@ _INDEX = {name: index for index, name in enumerate(NAMES)}
 
 @dataclass(frozen=True)
 class Covariance:
-    """A fitted covariance of the standardised series.
+    """A fitted covariance of the standardised series."""
 
-    Attributes
-    ----------
-    logarithms
-        Natural logarithms of the parameters, in the order of :data:`NAMES`, shape ``(15,)``.
-    cell_s
-        Length of the cells of which it is the covariance, seconds.
-    """
-
-    logarithms: Values
-    cell_s: float
+    logarithms: Values  # natural logarithms of the parameters, in the order of :data:`NAMES`, shape ``(15,)``
+    cell_s: float  # length of the cells of which it is the covariance, seconds
 
     @classmethod
     def expected(cls, cell_s: float) -> Self:
@@ -139,14 +131,9 @@ def by_lag(logarithms: Values, lags: Values, cell_s: float) -> Values:
 def fitted(start: Covariance, series: Values, free: tuple[str, ...], *, robust: bool, steps: int) -> Covariance:
     """Fit some parameters to a series by maximum a-posteriori likelihood, the others left as they are.
 
-    Parameters
-    ----------
-    series
-        Standardised, without gaps, in cells of ``start.cell_s``, shape ``(n,)``.
-    robust
-        Take the errors of forecasts one cell ahead to have Student's t distribution instead of the normal one.
-    steps
-        Of the optimiser, at most.
+    ``series``: standardised, without gaps, in cells of ``start.cell_s``, shape ``(n,)``.
+    ``robust``: take the errors of forecasts one cell ahead to have Student's t distribution instead of the normal one.
+    ``steps``: of the optimiser, at most.
     """
     chosen = np.array([_INDEX[name] for name in free if start.cell_s < SHORT_CELL_S or name not in SHORT])
     expected, least, most = _priors(start.cell_s)

@@ -14,10 +14,7 @@ def apart(forecasts: Values, combined: Values) -> Values:
 
     Never zero. One member alone cannot disagree: its unit is one record per second.
 
-    Parameters
-    ----------
-    forecasts
-        What each member said, shape ``(origins, members, leads)``; NaN where it could not.
+    ``forecasts``: what each member said, shape ``(origins, members, leads)``; NaN where it could not.
     """
     if forecasts.shape[1] == 1:
         return np.ones(combined.shape)

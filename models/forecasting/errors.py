@@ -68,10 +68,7 @@ def error_of_maximum(actual: ArrayLike, forecast: ArrayLike) -> float:
 def under_forecast_rate(errors_of_maximum: ArrayLike, tolerance: float = 0.1) -> float:
     """Share (0..1) of origins whose maximum was under-forecast by more than ``tolerance``.
 
-    Parameters
-    ----------
-    errors_of_maximum
-        One :func:`error_of_maximum` per origin, shape ``(origins,)``.
+    ``errors_of_maximum``: one :func:`error_of_maximum` per origin, shape ``(origins,)``.
     """
     errors = np.asarray(errors_of_maximum, dtype=np.float64)
     errors = errors[~np.isnan(errors)]
@@ -83,10 +80,7 @@ def quantile_loss(errors: ArrayLike, probability: float) -> float:
 
     Least in expectation for the true quantile (Koenker and Bassett 1978).
 
-    Parameters
-    ----------
-    errors
-        Quantile minus truth, shape ``(n,)``, in the truth's unit or as shares of it; NaN are left out.
+    ``errors``: quantile minus truth, shape ``(n,)``, in the truth's unit or as shares of it; NaN are left out.
     """
     known = np.asarray(errors, dtype=np.float64)
     known = known[~np.isnan(known)]

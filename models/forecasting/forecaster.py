@@ -38,23 +38,14 @@ class Forecaster:
 
     Immutable: :meth:`update` returns another one. Deterministic for a given history and seed. States hold numbers and
     strings only, so that nothing is unpickled.
-
-    Attributes
-    ----------
-    members
-        Fitted families, in a fixed order.
-    tails
-        Length of a cell in seconds -> the newest part of the workload in such cells; shared by the members.
-    record
-        What the members said lately, and what came of it.
-    failures
-        Family -> why it could not be fitted; those take no part.
     """
 
-    members: tuple[Member, ...]
+    members: tuple[Member, ...]  # fitted families, in a fixed order
+    # Length of a cell in seconds -> the newest part of the workload in such cells; shared by the members
     tails: Mapping[float, Tail]
-    record: TrackRecord
+    record: TrackRecord  # what the members said lately, and what came of it
     horizon_s: float = HORIZON_S
+    # Family -> why it could not be fitted; those take no part
     failures: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -71,10 +62,7 @@ class Forecaster:
         The members that forecast the newest stretch for the record were fitted to what came before it; those that go
         on are fitted to all of it. A family that cannot be fitted is left out (:attr:`failures`).
 
-        Raises
-        ------
-        ValueError
-            When no family can be fitted, with the reason of each.
+        Raises ``ValueError`` when no family can be fitted, with the reason of each.
         """
         families = families_named(ENSEMBLE) if families is None else families
         made = cls.unproven(history, families, horizon_s=horizon_s, seed=seed)
@@ -283,10 +271,8 @@ class Forecaster:
 def forecaster_from_state(state: Mapping[str, Any]) -> Forecaster:
     """Rebuild a forecaster from its state.
 
-    Raises
-    ------
-    DamagedStateError
-        Naming what is wrong with it; :class:`~perdix.models.forecasting.failures.StateVersionError` for another format.
+    Raises ``DamagedStateError``, naming what is wrong with it;
+    :class:`~perdix.models.forecasting.failures.StateVersionError` for another format.
     """
     if not isinstance(state, Mapping):
         raise DamagedStateError(f"the state of a forecaster is damaged (it is {state!r:.40}, not a table); train again")

@@ -21,24 +21,12 @@ STEADY = 0.02  # relative sd of minutes below which there is nothing to foresee 
 
 @dataclass(frozen=True)
 class Foresight:
-    """What minutes of a load say of those that follow.
+    """What minutes of a load say of those that follow."""
 
-    Attributes
-    ----------
-    correlation
-        Of consecutive minutes: 0 for white noise, near 1 for a load that rises and falls over hours.
-    ahead_s
-        Up to how long after it a high minute is still followed by high ones, seconds; 0 for white noise.
-    minutes
-        How many were looked at.
-    furthest_s
-        How far ahead could be looked with so many, seconds.
-    """
-
-    correlation: float
-    ahead_s: float
-    minutes: int
-    furthest_s: float
+    correlation: float  # of consecutive minutes: 0 for white noise, near 1 for a load that rises and falls over hours
+    ahead_s: float  # up to how long after it a high minute is still followed by high ones, seconds; 0 for white noise
+    minutes: int  # how many were looked at
+    furthest_s: float  # how far ahead could be looked with so many, seconds
 
 
 def foresight(minutes: Values) -> Foresight | None:
@@ -47,15 +35,8 @@ def foresight(minutes: Values) -> Foresight | None:
     Correlations at rising lags, newer minutes weighing more, are held against what white noise of as many minutes would
     show by chance. A load that hardly varies is foreseen for as long as is looked.
 
-    Parameters
-    ----------
-    minutes
-        Records/s, shape ``(n,)``, NaN where nothing was measured, the newest last.
-
-    Returns
-    -------
-    Foresight or None
-        ``None`` while there are fewer than ten minutes.
+    ``minutes``: records/s, shape ``(n,)``, NaN where nothing was measured, the newest last.
+    Returns ``None`` while there are fewer than ten minutes.
     """
     known = np.isfinite(minutes)
     count = int(known.sum())
@@ -77,10 +58,7 @@ def foresight(minutes: Values) -> Foresight | None:
 def _correlations(apart: Values, weights: Values, furthest: int) -> list[float]:
     """Return the correlation of minutes that are 1, 2, ... ``furthest`` apart, both of which were measured.
 
-    Parameters
-    ----------
-    apart, weights
-        How far each minute is from the mean, and what it counts: both 0 where nothing was measured.
+    ``apart``, ``weights``: how far each minute is from the mean, and what it counts: both 0 where nothing was measured.
     """
     before, there = _earlier(apart, furthest), _earlier((weights > 0).astype(np.float64), furthest)
     together = before @ (weights * apart)

@@ -40,25 +40,16 @@ class GaussianProcess(Member):
 
     Parameters of the covariance are fitted by maximum a-posteriori likelihood: what is slow on means over hours, what
     is fast on the newest cells. Slow and fast together reach from the next minute to the next week.
-
-    Attributes
-    ----------
-    covariance
-        Of the standardised series in cells of ``cell_s``.
-    ahead
-        Cells that are forecast; what lies beyond stays at the last one.
-    centre, spread
-        Mean and standard deviation of the transformed history, by which it is standardised.
-    floor_per_s, offset_per_s
-        Of the transformation, if it has any.
     """
 
     robust: ClassVar[bool]
 
-    covariance: Covariance
-    ahead: int
+    covariance: Covariance  # of the standardised series in cells of ``cell_s``
+    ahead: int  # cells that are forecast; what lies beyond stays at the last one
+    # centre, spread: mean and standard deviation of the transformed history, by which it is standardised
     centre: float
     spread: float
+    # floor_per_s, offset_per_s: of the transformation, if it has any
     floor_per_s: float
     offset_per_s: float
 
@@ -81,10 +72,7 @@ class GaussianProcess(Member):
     def fit(cls, history: Workload, *, horizon_s: float = HORIZON_S, seed: int = 0) -> Self:  # noqa: ARG003
         """Fit to a history.
 
-        Raises
-        ------
-        ValueError
-            When it spans less than two days, is mostly missing, or does not vary.
+        Raises ``ValueError`` when it spans less than two days, is mostly missing, or does not vary.
         """
         cell_s = lead_s(history.step_s, horizon_s)
         keep_s = min(KEEP_DAYS * DAY_S, KEEP_CELLS * cell_s)

@@ -26,42 +26,28 @@ MAXIMUM = 0.9  # the probability at which policies ask for the maximum
 
 @dataclass(frozen=True)
 class Backtest:
-    """Forecasts of one family, or of the ensemble, from a row of origins, and their errors.
-
-    Attributes
-    ----------
-    origins_s
-        Epoch seconds, ascending, shape ``(origins,)``.
-    actual
-        Records/s, shape ``(origins, steps)``; NaN where it was not measured or lies after the end of the history.
-    forecast, upper, upper_p95
-        Mean forecast and its 0.9 and 0.95 quantiles, of the same shape; NaN where there was no forecast.
-    highest
-        What the highest rate of the steps so far should stay below with probability 0.9, of the same shape.
-    in_sample
-        True when the parameters had seen a part of the truth, so that the errors flatter.
-    recovery_s
-        The shorter of the two horizons over which the maximum is judged.
-    fit_s, update_s, forecast_s
-        Median seconds of one fit (NaN when nothing was fitted), one update by a part of the horizon, one forecast.
-    state_bytes
-        Length of the state as JSON.
-    """
+    """Forecasts of one family, or of the ensemble, from a row of origins, and their errors."""
 
     family: str
     step_s: float
-    origins_s: Values
+    origins_s: Values  # epoch seconds, ascending, shape ``(origins,)``
+    # Records/s, shape ``(origins, steps)``; NaN where it was not measured or lies after the end of the history
     actual: Values
+    # forecast, upper, upper_p95: mean forecast and its 0.9 and 0.95 quantiles, of the same shape; NaN where there was
+    # no forecast
     forecast: Values
     upper: Values
     upper_p95: Values = field(default_factory=lambda: np.empty((0, 0)))
+    # What the highest rate of the steps so far should stay below with probability 0.9, of the same shape
     highest: Values = field(default_factory=lambda: np.empty((0, 0)))
-    in_sample: bool = False
-    recovery_s: float = RECOVERY_S
+    in_sample: bool = False  # true when the parameters had seen a part of the truth, so that the errors flatter
+    recovery_s: float = RECOVERY_S  # the shorter of the two horizons over which the maximum is judged
+    # fit_s, update_s, forecast_s: median seconds of one fit (NaN when nothing was fitted), one update by a part of the
+    # horizon, one forecast
     fit_s: float = float("nan")
     update_s: float = float("nan")
     forecast_s: float = float("nan")
-    state_bytes: int = 0
+    state_bytes: int = 0  # length of the state as JSON
 
     @property
     def horizon_s(self) -> float:

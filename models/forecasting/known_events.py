@@ -38,24 +38,14 @@ class Share(NamedTuple):
 
 
 class Awaited(NamedTuple):
-    """An occurrence of which it is not known yet whether it came.
-
-    Attributes
-    ----------
-    until_s
-        End of the part that is judged, epoch seconds.
-    usual_per_s
-        What was forecast for that part without the event, just before it began, records/s.
-    teaches
-        Whether no other event falls into that part.
-    """
+    """An occurrence of which it is not known yet whether it came."""
 
     name: str
     start_s: float
-    until_s: float
-    usual_per_s: float
+    until_s: float  # end of the part that is judged, epoch seconds
+    usual_per_s: float  # what was forecast for that part without the event, just before it began, records/s
     factor: float
-    teaches: bool
+    teaches: bool  # whether no other event falls into that part
 
 
 @dataclass(frozen=True)
@@ -76,18 +66,10 @@ class Expected:
 
 @dataclass(frozen=True)
 class KnownEvents:
-    """What is known of a job's events beside its calendar.
+    """What is known of a job's events beside its calendar."""
 
-    Attributes
-    ----------
-    shares
-        Name -> how far it came true.
-    awaited
-        Occurrences that fall into the newest forecast or have just begun.
-    """
-
-    shares: Mapping[str, Share] = field(default_factory=dict)
-    awaited: tuple[Awaited, ...] = ()
+    shares: Mapping[str, Share] = field(default_factory=dict)  # name -> how far it came true
+    awaited: tuple[Awaited, ...] = ()  # occurrences that fall into the newest forecast or have just begun
 
     def share(self, name: str) -> float:
         """Return how much of the change that an event says is expected, 0 to 1; 1 before anything is known."""

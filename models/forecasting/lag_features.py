@@ -27,14 +27,9 @@ Indices = NDArray[np.int_]
 def features(series: Values, start_s: float, cell_s: float, origins: Indices, leads: int) -> NDArray[np.float32]:
     """Return the features of each origin and lead, shape ``(origins, leads, features)``.
 
-    Parameters
-    ----------
-    series
-        Standardised, without gaps; cell ``i`` begins at epoch second ``start_s + i cell_s``.
-    origins
-        Cells known at each origin, at least :data:`LAGS`.
-    leads
-        Cells ahead.
+    ``series``: standardised, without gaps; cell ``i`` begins at epoch second ``start_s + i cell_s``.
+    ``origins``: cells known at each origin, at least :data:`LAGS`.
+    ``leads``: cells ahead.
     """
     day, hour = max(1, round(DAY_S / cell_s)), round(3600.0 / cell_s)
     sums = np.concatenate([[0.0], np.cumsum(series)])

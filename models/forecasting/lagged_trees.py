@@ -37,20 +37,12 @@ GROWTH: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class LaggedTrees(Member):
-    """Trees grown on one job's history; the change from the newest value is forecast directly for each lead.
-
-    Attributes
-    ----------
-    scale
-        Of the series that features and forecasts are made of.
-    trees
-        One sum of trees per cell ahead.
-    """
+    """Trees grown on one job's history; the change from the newest value is forecast directly for each lead."""
 
     family: ClassVar[str] = "lagged-trees"
 
-    scale: LogScale
-    trees: TreeTables
+    scale: LogScale  # of the series that features and forecasts are made of
+    trees: TreeTables  # one sum of trees per cell ahead
 
     @classmethod
     def fit(cls, history: Workload, *, horizon_s: float = HORIZON_S, seed: int = 0) -> Self:
@@ -126,14 +118,9 @@ def grown(
 ) -> TreeTables:
     """Grow one sum of trees per lead.
 
-    Parameters
-    ----------
-    rows
-        Shape ``(origins, leads, features)``.
-    targets
-        Shape ``(origins, leads)``.
-    weights
-        Of the rows, shape ``(origins,)``.
+    ``rows``: shape ``(origins, leads, features)``.
+    ``targets``: shape ``(origins, leads)``.
+    ``weights``: of the rows, shape ``(origins,)``.
     """
     import xgboost  # noqa: PLC0415 -- takes a while to load, and only training needs it
 

@@ -15,18 +15,13 @@ from perdix.models.forecasting.gaussian_process import LogGaussianProcess
 
 @dataclass(frozen=True)
 class LogScale:
-    """Learnt from a history; applied to what comes.
+    """Learnt from a history; applied to what comes."""
 
-    Attributes
-    ----------
-    floor_per_s, offset_per_s
-        Of the logarithm (:class:`~perdix.models.forecasting.gaussian_process.LogGaussianProcess`), records/s.
-    centre, spread
-        Mean and standard deviation of the logarithms.
-    """
-
+    # floor_per_s, offset_per_s: of the logarithm
+    # (:class:`~perdix.models.forecasting.gaussian_process.LogGaussianProcess`), records/s
     floor_per_s: float
     offset_per_s: float
+    # centre, spread: mean and standard deviation of the logarithms
     centre: float
     spread: float
 

@@ -19,15 +19,12 @@ class Member(ABC):
 
     Made for a horizon: lengths that suit 900 s at second level are stretched with it (:func:`stretched`), so that the
     same family forecasts minutes by seconds and half a day by hours. Days and weeks stay days and weeks.
-
-    Attributes
-    ----------
-    cell_s, keep_s
-        What :meth:`project` wants to be given: the newest ``keep_s`` seconds in cells of ``cell_s`` seconds.
     """
 
     family: ClassVar[str]
 
+    # cell_s, keep_s: what :meth:`project` wants to be given: the newest ``keep_s`` seconds in cells of ``cell_s``
+    # seconds
     cell_s: float
     keep_s: float
 
@@ -38,10 +35,7 @@ class Member(ABC):
 
         Rates are finite, at least 0 and at most 1e15 records/s; NaN where nothing was measured.
 
-        Raises
-        ------
-        ValueError
-            Naming what is missing, when the history is too short or empty.
+        Raises ``ValueError``, naming what is missing, when the history is too short or empty.
         """
 
     @abstractmethod
@@ -60,12 +54,8 @@ class Member(ABC):
     def with_parameters(cls, cell_s: float, keep_s: float, parameters: Mapping[str, Any]) -> Self:
         """Rebuild from :meth:`parameters`.
 
-        Raises
-        ------
-        StateVersionError
-            When a library of this version cannot read what that of another wrote.
-        ValueError
-            When something is missing or does not fit together.
+        Raises ``StateVersionError`` when a library of this version cannot read what that of another wrote;
+        ``ValueError`` when something is missing or does not fit together.
         """
 
     def given(self, shared: Mapping[str, Mapping[str, Any]]) -> Self:  # noqa: ARG002

@@ -33,12 +33,7 @@ def search(series: Values, d: int) -> Search:
     A constant belongs to ``d = 0`` only: differenced, it is a slope or a parabola over the whole horizon, without end.
     The covariance of the parameters, which nobody asks for, is left out: a workload without noise gives it values on
     which LAPACK may never return. BLAS is held to one thread: its matrices are tiny here, and threads doubled the CPU
-    time.
-
-    Raises
-    ------
-    ValueError
-        When no order can be fitted.
+    time. Raises ``ValueError`` when no order can be fitted.
     """
     scale = float(np.std(np.diff(series))) if len(series) > 1 else 0.0
     if scale <= 1e-12 * float(np.max(np.abs(series), initial=1.0)):

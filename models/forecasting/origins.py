@@ -23,30 +23,18 @@ NEEDED_COVERAGE = 0.5
 
 @dataclass(frozen=True)
 class Stops:
-    """Where a walk over a history stops to forecast.
+    """Where a walk over a history stops to forecast."""
 
-    Attributes
-    ----------
-    origins_s
-        Epoch seconds, ascending, shape ``(stops,)``.
-    scored
-        Which of them are judged; the others only fill the record. Of the same shape.
-    blocks
-        In how many stretches they lie; 0 when there is none.
-    """
-
-    origins_s: Values
+    origins_s: Values  # epoch seconds, ascending, shape ``(stops,)``
+    # Which of them are judged; the others only fill the record. Of the same shape
     scored: NDArray[np.bool_]
-    blocks: int
+    blocks: int  # in how many stretches they lie; 0 when there is none
 
     @classmethod
     def at(cls, origins_s: Sequence[float] | Values, scored: Sequence[bool] | NDArray[np.bool_] | None = None) -> Stops:
         """Return stops at given origins, in one stretch; all of them are judged unless marks say which.
 
-        Raises
-        ------
-        ValueError
-            When there is not one mark for each origin.
+        Raises ``ValueError`` when there is not one mark for each origin.
         """
         at_s = np.asarray(origins_s, dtype=np.float64)
         marks = np.ones(len(at_s), dtype=bool) if scored is None else np.asarray(scored, dtype=bool)

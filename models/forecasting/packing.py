@@ -37,13 +37,7 @@ def packed(values: Values) -> str:
 
 
 def unpacked(text: str, shape: tuple[int, ...]) -> Values:
-    """Return the values of a text in a shape.
-
-    Raises
-    ------
-    ValueError
-        When it is no such text, or one of another size.
-    """
+    """Return the values of a text in a shape. Raises ``ValueError`` when it is no such text, or one of another size."""
     size = int(np.prod(shape))
     if not text and not size:
         return np.empty(shape)

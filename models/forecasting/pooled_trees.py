@@ -53,25 +53,16 @@ class Shared(Protocol):
 
 @dataclass(frozen=True)
 class PooledTrees(Member):
-    """Trees grown on many jobs; of a job itself only the scale and how restless it is are learnt.
-
-    Attributes
-    ----------
-    scale, stir
-        Of the job: its standardised series, and the median change of that from cell to cell.
-    shared
-        Name of the trees, as the job's state refers to them.
-    trees
-        ``None`` until they are given (:meth:`given`).
-    """
+    """Trees grown on many jobs; of a job itself only the scale and how restless it is are learnt."""
 
     family: ClassVar[str] = "pooled-trees"
     models: ClassVar[tuple[Shared, ...]] = ()
 
+    # scale, stir: of the job: its standardised series, and the median change of that from cell to cell
     scale: LogScale
     stir: float
-    shared: str
-    trees: TreeTables | None
+    shared: str  # name of the trees, as the job's state refers to them
+    trees: TreeTables | None  # ``None`` until they are given (:meth:`given`)
 
     @classmethod
     def fit_shared(
@@ -81,15 +72,9 @@ class PooledTrees(Member):
 
         The histories need a common step; of several, the most frequent one counts.
 
-        Returns
-        -------
-        Mapping
-            JSON-serialisable state.
+        Raises ``ValueError`` when none can be learnt from, with the reason of the first one.
 
-        Raises
-        ------
-        ValueError
-            When none can be learnt from, with the reason of the first one.
+        Returns JSON-serialisable state.
         """
         cells_s = Counter(lead_s(one.step_s, horizon_s) for one in histories)
         if not cells_s:
@@ -118,10 +103,8 @@ class PooledTrees(Member):
     def fit(cls, history: Workload, *, horizon_s: float = HORIZON_S, seed: int = 0) -> Self:  # noqa: ARG003
         """Learn a job's scale, and take the newest of :attr:`models` that does not know its future.
 
-        Raises
-        ------
-        ValueError
-            When there is no such model, it is of other cells, or the history is too short, mostly missing or constant.
+        Raises ``ValueError`` when there is no such model, it is of other cells, or the history is too short, mostly
+        missing or constant.
         """
         cell_s = lead_s(history.step_s, horizon_s)
         early = [model for model in cls.models if model.until_s <= history.end_s + 1e-6]

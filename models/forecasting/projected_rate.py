@@ -16,12 +16,7 @@ def averaging_bins_per_s(forecast: Forecast, bins: int = BINS, *, quantile: floa
     """Return the mean rate of each of ``bins`` equally long parts of the horizon; records/s, shape ``(bins,)``.
 
     The parts are of equal length even where steps do not divide evenly: a step on a boundary counts for both sides by
-    its shares.
-
-    Raises
-    ------
-    ValueError
-        When there is no bin or no step, or a step is not finite.
+    its shares. Raises ``ValueError`` when there is no bin or no step, or a step is not finite.
     """
     if bins < 1:
         raise ValueError(f"a forecast is averaged in 1 bin or more, not {bins}")

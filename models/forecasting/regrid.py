@@ -14,14 +14,9 @@ def mean_preserving(knots_s: Values, means: Values, edges_s: Values) -> Values:
     below three times the smaller one (Fritsch and Carlson's condition): it never falls, so no rate is negative; it
     passes through every knot, so every bin keeps its mean; and bins on a straight line give a straight line.
 
-    Parameters
-    ----------
-    knots_s
-        Boundaries of the bins, shape ``(n + 1,)``.
-    means
-        Non-negative means, shape ``(n,)``.
-    edges_s
-        Boundaries of the wanted steps, inside the knots.
+    ``knots_s``: boundaries of the bins, shape ``(n + 1,)``.
+    ``means``: non-negative means, shape ``(n,)``.
+    ``edges_s``: boundaries of the wanted steps, inside the knots.
     """
     amounts = np.zeros(len(knots_s))
     np.cumsum(means * (knots_s[1:] - knots_s[:-1]), out=amounts[1:])

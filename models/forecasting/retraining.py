@@ -47,11 +47,8 @@ def retrain_forecasters(
     latter are not held back by what is over. All are judged on the same windows since the drift, so a training that
     comes too early has no winner and says when to come again.
 
-    Parameters
-    ----------
-    since_s
-        When the drift began, epoch seconds; ``None`` when there was none. It makes no difference where every window
-        lies after it anyway.
+    ``since_s``: when the drift began, epoch seconds; ``None`` when there was none. It makes no difference where every
+    window lies after it anyway.
     """
     begin = 0 if since_s is None else int(np.ceil((since_s - history.start_s) / history.step_s))
     usual = stops_of(history, horizon_s)

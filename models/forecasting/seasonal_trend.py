@@ -30,26 +30,14 @@ KEEP_S = 14_400.0  # of the rest, at a horizon of 900 s: all that an ARIMA remem
 
 @dataclass(frozen=True)
 class SeasonalTrend(Member):
-    """A day and, from two weeks of history on, a week that repeat, and an ARIMA(p, 1, q) of the rest.
-
-    Attributes
-    ----------
-    bin_s
-        Length of the bins of ``season``, seconds.
-    begin_s
-        Epoch seconds at which the first bin of ``season`` begins.
-    season
-        What repeats, records/s above the trend, one day or one week of bins.
-    arima
-        Of the rest, in cells of ``cell_s``.
-    """
+    """A day and, from two weeks of history on, a week that repeat, and an ARIMA(p, 1, q) of the rest."""
 
     family: ClassVar[str] = "mstl"
 
-    bin_s: float
-    begin_s: float
-    season: Values
-    arima: Arima
+    bin_s: float  # length of the bins of ``season``, seconds
+    begin_s: float  # epoch seconds at which the first bin of ``season`` begins
+    season: Values  # what repeats, records/s above the trend, one day or one week of bins
+    arima: Arima  # of the rest, in cells of ``cell_s``
 
     @classmethod
     def fit(cls, history: Workload, *, horizon_s: float = HORIZON_S, seed: int = 0) -> Self:  # noqa: ARG003

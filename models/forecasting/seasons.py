@@ -19,10 +19,8 @@ def filled(tail: Tail, least_s: float, who: str, keep_s: float = np.inf) -> Valu
     Short gaps are bridged by a line; long ones get the mean of the same time of the other days, moved to the level at
     their ends.
 
-    Raises
-    ------
-    ValueError
-        When less than ``least_s`` seconds are spanned, or less than half of them was measured; names ``who``.
+    Raises ``ValueError`` when less than ``least_s`` seconds are spanned, or less than half of them was measured; names
+    ``who``.
     """
     cells = tail.bins(tail.cell_s, keep_s)
     finite = np.flatnonzero(np.isfinite(cells))

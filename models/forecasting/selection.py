@@ -27,44 +27,26 @@ LEAST_EVIDENCE = 8
 
 @dataclass(frozen=True)
 class Candidate:
-    """One family on one job, or the ensemble of them: fitted and judged, or the reason why not.
-
-    Attributes
-    ----------
-    forecaster
-        Fitted to the whole history, with a record of its newest stretch; ``None`` when that failed.
-    backtest
-        Its errors on origins of the past; ``None`` when that failed or the history leaves no origin.
-    reason
-        Why something is missing, in words; empty when nothing is.
-    """
+    """One family on one job, or the ensemble of them: fitted and judged, or the reason why not."""
 
     family: str
+    # Fitted to the whole history, with a record of its newest stretch; ``None`` when that failed
     forecaster: Forecaster | None = None
+    # Its errors on origins of the past; ``None`` when that failed or the history leaves no origin
     backtest: Backtest | None = None
-    reason: str = ""
+    reason: str = ""  # why something is missing, in words; empty when nothing is
 
 
 @dataclass(frozen=True)
 class TrainedForecast:
-    """All candidates of one job, and the winner.
-
-    Attributes
-    ----------
-    winner
-        Name of the family to register, or ``ensemble``; ``None`` when no candidate rests on enough evidence.
-    sentence
-        Why, for a reader.
-    stops
-        Where the walk stopped: a champion is judged on the same ones.
-    since_s
-        When a drift began that all windows lie after (epoch seconds); ``None`` when the windows are the usual ones.
-    """
+    """All candidates of one job, and the winner."""
 
     candidates: Mapping[str, Candidate]
+    # Name of the family to register, or ``ensemble``; ``None`` when no candidate rests on enough evidence
     winner: str | None
-    sentence: str
-    stops: Stops
+    sentence: str  # why, for a reader
+    stops: Stops  # where the walk stopped: a champion is judged on the same ones
+    # When a drift began that all windows lie after (epoch seconds); ``None`` when the windows are the usual ones
     since_s: float | None = None
 
     @property
@@ -100,13 +82,9 @@ def train_forecasters(
     Members are fitted to what precedes the first stop, once more half-way through a long history, and to the whole of
     it: the walk judges the former, the last go on with the record that the walk made.
 
-    Parameters
-    ----------
-    families
-        Those of an ensemble by default.
-    stops
-        Where to judge; by default blocks in the second half of the history
-        (:func:`~perdix.models.forecasting.origins.stops_of`).
+    ``families``: those of an ensemble by default.
+    ``stops``: where to judge; by default blocks in the second half of the history
+    (:func:`~perdix.models.forecasting.origins.stops_of`).
     """
     history = history.plausible()
     families = families_named(ENSEMBLE) if families is None else families
@@ -256,15 +234,9 @@ def challenge(
 ) -> Verdict:
     """Decide whether a challenger is promoted: its score must beat the champion's on the same windows by ``margin``.
 
-    Parameters
-    ----------
-    windows
-        What these are, in words.
+    Raises ``ValueError`` when the two were not judged on the same origins and the same truth.
 
-    Raises
-    ------
-    ValueError
-        When the two were not judged on the same origins and the same truth.
+    ``windows``: what these are, in words.
     """
     if challenger.evidence < LEAST_EVIDENCE or not np.isfinite(challenger.score):
         known = f"{challenger.evidence} of the {LEAST_EVIDENCE} origins that a judgement needs"

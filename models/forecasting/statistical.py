@@ -101,12 +101,9 @@ class Theta(_Smoothed):
 def as_arima(alpha: float, beta: float | None, phi: float, sigma2: float) -> Arima:
     """Return the ARIMA that additive exponential smoothing is.
 
-    Parameters
-    ----------
-    alpha, beta
-        How much of an error goes into the level and into the slope; ``beta`` is ``None`` without a slope.
-    phi
-        What is left of the slope one step later; 1 undamped.
+    ``alpha``, ``beta``: how much of an error goes into the level and into the slope; ``beta`` is ``None`` without a
+    slope.
+    ``phi``: what is left of the slope one step later; 1 undamped.
     """
     if beta is None:
         return Arima(1, 0.0, (), (alpha - 1.0,), sigma2)

@@ -22,24 +22,12 @@ NEEDED_COVERAGE = 0.5
 
 @dataclass(frozen=True)
 class Tail:
-    """Mean rates in consecutive cells; the last cell may be cut short by ``end_s``.
+    """Mean rates in consecutive cells; the last cell may be cut short by ``end_s``."""
 
-    Attributes
-    ----------
-    start_s
-        Epoch seconds at which the first cell begins.
-    cell_s
-        Length of a cell in seconds.
-    per_s
-        Mean rate of each cell over the part that has been measured, records/s, shape ``(n,)``; NaN in gaps.
-    end_s
-        Epoch seconds up to which time has passed: the origin of a forecast.
-    """
-
-    start_s: float
-    cell_s: float
-    per_s: Values
-    end_s: float
+    start_s: float  # epoch seconds at which the first cell begins
+    cell_s: float  # length of a cell in seconds
+    per_s: Values  # mean rate of each cell over the part that has been measured, records/s, shape ``(n,)``; NaN in gaps
+    end_s: float  # epoch seconds up to which time has passed: the origin of a forecast
 
     @classmethod
     def of(cls, workload: Workload, least_cell_s: float, keep_s: float = np.inf) -> Self:
@@ -50,10 +38,7 @@ class Tail:
     def cut_up(cls, workload: Workload, cell_s: float, keep_s: float) -> Self:
         """Cut a workload into cells of ``cell_s``, whatever its own step.
 
-        Raises
-        ------
-        ValueError
-            When there is not a single finite rate.
+        Raises ``ValueError`` when there is not a single finite rate.
         """
         if not np.isfinite(workload.per_s).any():
             raise NotForecastableError(
@@ -159,10 +144,7 @@ class Tail:
         Members are asked twice in a tick, for the record and for the caller, at other steps but of the same tail. Tails
         do not change and members are pure, so what does not depend on the steps is the same.
 
-        Parameters
-        ----------
-        count
-            How much of it is wanted; another count is worked out anew.
+        ``count``: how much of it is wanted; another count is worked out anew.
         """
         known = self._said.get(id(who))
         if known is None or known[0] is not who or known[1] != count:

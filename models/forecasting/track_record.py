@@ -23,27 +23,16 @@ _RATES = ("forecasts", "combined", "actual", "peaks")
 
 @dataclass(frozen=True)
 class TrackRecord:
-    """Forecasts of every member from recent origins, in parts of the horizon, beside the truth. Immutable.
+    """Forecasts of every member from recent origins, in parts of the horizon, beside the truth. Immutable."""
 
-    Attributes
-    ----------
-    lead_s
-        Length of a part of the horizon in seconds; part ``k`` covers ``[k lead_s, (k + 1) lead_s)`` after the origin.
-    origins_s
-        Epoch seconds, ascending, shape ``(origins,)``.
-    forecasts
-        Mean rates that each member forecast, records/s, shape ``(origins, members, leads)``, 32-bit; NaN where it could
-        not.
-    combined
-        What was said for all of them together, shape ``(origins, leads)``.
-    actual, peaks
-        Mean and highest measured rate of each part, shape ``(origins, leads)``; NaN until it is over.
-    """
-
+    # Length of a part of the horizon in seconds; part ``k`` covers ``[k lead_s, (k + 1) lead_s)`` after the origin
     lead_s: float
-    origins_s: Values
+    origins_s: Values  # epoch seconds, ascending, shape ``(origins,)``
+    # Mean rates that each member forecast, records/s, shape ``(origins, members, leads)``, 32-bit; NaN where it could
+    # not
     forecasts: Values
-    combined: Values
+    combined: Values  # what was said for all of them together, shape ``(origins, leads)``
+    # actual, peaks: mean and highest measured rate of each part, shape ``(origins, leads)``; NaN until it is over
     actual: Values
     peaks: Values
 

@@ -26,24 +26,15 @@ LARGEST_BYTES = 64_000_000
 
 @dataclass(frozen=True)
 class TreeTables:
-    """One sum of trees per lead; every tree is complete, so that nodes need no pointers.
+    """One sum of trees per lead; every tree is complete, so that nodes need no pointers."""
 
-    Attributes
-    ----------
-    features, thresholds, missing_left
-        Of the inner nodes, in the order of a heap, shape ``(leads, trees, 2**depth - 1)``: left where
-        ``x[feature] < threshold``, or where it is NaN and ``missing_left``.
-    leaves
-        Shape ``(leads, trees, 2**depth)``.
-    offsets
-        What is added to the sum of trees, shape ``(leads,)``.
-    """
-
+    # features, thresholds, missing_left: of the inner nodes, in the order of a heap, shape ``(leads, trees, 2**depth -
+    # 1)``: left where ``x[feature] < threshold``, or where it is NaN and ``missing_left``
     features: NDArray[np.uint8]
     thresholds: NDArray[np.float32]
     missing_left: NDArray[np.bool_]
-    leaves: NDArray[np.float32]
-    offsets: NDArray[np.float32]
+    leaves: NDArray[np.float32]  # shape ``(leads, trees, 2**depth)``
+    offsets: NDArray[np.float32]  # what is added to the sum of trees, shape ``(leads,)``
 
     @classmethod
     def of(cls, boosters: list[xgboost.Booster], depth: int) -> Self:

@@ -28,32 +28,17 @@ HALF_AS_MUCH = 1.5  # of the highest minute of the last hours, likewise
 
 @dataclass(frozen=True)
 class Changes:
-    """Which changes are judged.
+    """Which changes are judged."""
 
-    Attributes
-    ----------
-    leads_s
-        How far ahead they are said, seconds, ascending.
-    over_s
-        They are those of means over so many seconds.
-    every_s
-        One forecast is judged in so many seconds.
-    half_life_s
-        After which one counts half.
-    believed, doubted
-        Sums of squared relative changes that are taken for granted before anything came true: as having come, and as
-        having failed to.
-    least
-        Forecasts that must have been judged before any is believed.
-    """
-
-    leads_s: tuple[float, ...]
-    over_s: float = MINUTE_S
-    every_s: float = MINUTE_S
-    half_life_s: float = 7_200.0
+    leads_s: tuple[float, ...]  # how far ahead they are said, seconds, ascending
+    over_s: float = MINUTE_S  # they are those of means over so many seconds
+    every_s: float = MINUTE_S  # one forecast is judged in so many seconds
+    half_life_s: float = 7_200.0  # after which one counts half
+    # believed, doubted: sums of squared relative changes that are taken for granted before anything came true: as
+    # having come, and as having failed to
     believed: float = 0.0
     doubted: float = 0.0
-    least: float = 0.0
+    least: float = 0.0  # forecasts that must have been judged before any is believed
 
 
 QUARTER = Changes((300.0, 600.0, 900.0), believed=0.05)
@@ -73,25 +58,14 @@ class Made:
 
 @dataclass(frozen=True)
 class Trust:
-    """What forecasts of changes were worth; newer ones weigh more.
+    """What forecasts of changes were worth; newer ones weigh more."""
 
-    Attributes
-    ----------
-    said, came
-        Sums of squared relative changes that were forecast, and of their products with those that came.
-    made
-        Forecasts whose truth is still to come, oldest first.
-    judged
-        How many were held against what came.
-    of
-        Which changes.
-    """
-
+    # said, came: sums of squared relative changes that were forecast, and of their products with those that came
     said: float = 0.0
     came: float = 0.0
-    made: tuple[Made, ...] = ()
-    judged: float = 0.0
-    of: Changes = QUARTER
+    made: tuple[Made, ...] = ()  # forecasts whose truth is still to come, oldest first
+    judged: float = 0.0  # how many were held against what came
+    of: Changes = QUARTER  # which changes
 
     @property
     def share(self) -> float:
@@ -137,12 +111,8 @@ class Trust:
     def tempered(self, forecast: Forecast, level_per_s: float, minutes: Values) -> Forecast:
         """Return the forecast to act on: its change as far as such changes came true, and no height without precedent.
 
-        Parameters
-        ----------
-        level_per_s
-            Present load.
-        minutes
-            Mean load of the last hours' minutes, records/s, NaN where it was not measured.
+        ``level_per_s``: present load.
+        ``minutes``: mean load of the last hours' minutes, records/s, NaN where it was not measured.
         """
         known = minutes[np.isfinite(minutes)]
         precedent = HALF_AS_MUCH * float(known.max()) if len(known) else 0.0

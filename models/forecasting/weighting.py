@@ -60,15 +60,9 @@ def relative(missed: Values) -> Values:
 def combine(projections: Values, weights: Values) -> Values:
     """Return the weighted mean over members; one without a forecast (NaN) leaves its weight to the others.
 
-    Parameters
-    ----------
-    projections, weights
-        Shape ``(members, steps)`` both.
+    Raises ``ValueError`` when some step has no forecast from any member.
 
-    Raises
-    ------
-    ValueError
-        When some step has no forecast from any member.
+    ``projections``, ``weights``: shape ``(members, steps)`` both.
     """
     known = np.isfinite(projections)
     if not known.any(axis=0).all():

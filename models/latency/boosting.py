@@ -29,19 +29,13 @@ class PublishedLatency:
 
     It memorises: trained on 79 points it is exact on all of them, and calls two thirds of left-out overloads normal.
     Two clusters are found even where all latencies are normal. It is kept to be compared with.
-
-    Attributes
-    ----------
-    points
-        Scale-out, throughput in records/s and latency in ms; shape ``(n, 3)``. The state: fitted again when loaded.
-    seed
-        Of the trees.
     """
 
     family = "boosting-clusters"
 
+    # Scale-out, throughput in records/s and latency in ms; shape ``(n, 3)``. The state: fitted again when loaded
     points: Values
-    seed: int = 0
+    seed: int = 0  # of the trees
 
     @classmethod
     def fit(cls, points: Sequence[ProfilePoint], maximum_per_s: Mapping[int, float], seed: int = 0) -> Self:  # noqa: ARG003  of every family
@@ -109,22 +103,14 @@ class PublishedLatency:
 
 @dataclass(frozen=True)
 class Clusters:
-    """Two clusters of latencies: scaled by median and 1st percentile, logarithmised, Birch.
+    """Two clusters of latencies: scaled by median and 1st percentile, logarithmised, Birch."""
 
-    Attributes
-    ----------
-    median_ms, scale_ms
-        What is subtracted, and the distance from the minimum to the 1st percentile that is divided by.
-    birch
-        The fitted clusters, ``None`` where Birch finds no second one.
-    label
-        Of the cluster with the lower latencies.
-    """
-
+    # median_ms, scale_ms: what is subtracted, and the distance from the minimum to the 1st percentile that is divided
+    # by
     median_ms: float
     scale_ms: float
-    birch: Any
-    label: int
+    birch: Any  # the fitted clusters, ``None`` where Birch finds no second one
+    label: int  # of the cluster with the lower latencies
 
     @classmethod
     def of(cls, latencies_ms: Values) -> Self:

@@ -16,18 +16,10 @@ Values = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class LatencyPredictions:
-    """Predictions for pairs of scale-out and rate; arrays of shape ``(n,)``.
+    """Predictions for pairs of scale-out and rate; arrays of shape ``(n,)``."""
 
-    Attributes
-    ----------
-    latency_ms
-        Mean of the p95 end-to-end latency, ms; NaN where the model only knows that it is not normal.
-    normal
-        Whether the latency belongs to the valid ones: the job keeps up.
-    """
-
-    latency_ms: Values
-    normal: NDArray[np.bool_]
+    latency_ms: Values  # mean of the p95 end-to-end latency, ms; NaN where the model only knows that it is not normal
+    normal: NDArray[np.bool_]  # whether the latency belongs to the valid ones: the job keeps up
 
 
 class LatencyModel(Protocol):

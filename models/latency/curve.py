@@ -28,20 +28,13 @@ class LatencyCurve:
 
     Every term is convex in the rate of a given scale-out, so their sum is: above its minimum, a higher rate never has a
     lower latency. Relative errors are minimised, and points far off the others count less (Huber).
-
-    Attributes
-    ----------
-    unit_per_s
-        Rate that the load term is relative to, records/s.
-    spread
-        Robust standard deviation of the residuals, as a share of the prediction.
-    profiled, running
-        Normal equations, shape ``(4, 5)``: matrix, and right-hand side as the last column. Those of the profile stay,
-        those of the running job fade, so that runtime evidence can correct the profile and never replace all of it.
     """
 
-    unit_per_s: float
-    spread: float
+    unit_per_s: float  # rate that the load term is relative to, records/s
+    spread: float  # robust standard deviation of the residuals, as a share of the prediction
+    # profiled, running: normal equations, shape ``(4, 5)``: matrix, and right-hand side as the last column. Those of
+    # the profile stay, those of the running job fade, so that runtime evidence can correct the profile and never
+    # replace all of it
     profiled: Values
     running: Values
 

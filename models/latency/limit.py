@@ -22,18 +22,10 @@ DRIFT = 0.005  # share of the way back to the profile's limit with each measurem
 
 @dataclass(frozen=True)
 class UtilisationLimit:
-    """A limit of utilisation.
+    """A limit of utilisation."""
 
-    Attributes
-    ----------
-    profiled
-        As the profile says.
-    now
-        As the running job has moved it.
-    """
-
-    profiled: float
-    now: float
+    profiled: float  # as the profile says
+    now: float  # as the running job has moved it
 
     @classmethod
     def fit(
@@ -41,12 +33,9 @@ class UtilisationLimit:
     ) -> Self:
         """Return the limit that separates points at the lowest cost, in the middle of the widest such gap.
 
-        Parameters
-        ----------
-        utilisations, overloaded
-            Shape ``(n,)``; without an overload the limit is 1, or the highest utilisation that was normal.
-        missed_costs
-            What an overload that is taken for normal costs, in false alarms.
+        ``utilisations``, ``overloaded``: shape ``(n,)``; without an overload the limit is 1, or the highest utilisation
+        that was normal.
+        ``missed_costs``: what an overload that is taken for normal costs, in false alarms.
         """
         if not overloaded.any():
             value = max(FULL, float(utilisations.max(initial=0.0)))

@@ -59,17 +59,9 @@ def overloaded_points(points: Sequence[ProfilePoint], rates: HighestRates) -> tu
     in turn, so that latency which grows with utilisation as queueing does is not taken for overload.
 
     Unlike two clusters, this finds no overload where there is none, and one measurement more or less does not move the
-    boundary by its scale.
+    boundary by its scale. Raises ``ValueError`` when no point kept up.
 
-    Parameters
-    ----------
-    points
-        With finite rates and latencies; see :func:`measured`.
-
-    Raises
-    ------
-    ValueError
-        When no point kept up.
+    ``points``: with finite rates and latencies; see :func:`measured`.
     """
     offered, latencies, throughputs, sizes = (
         np.array([getattr(point, name) for point in points], float)

@@ -48,23 +48,15 @@ NOTES = {
 
 @dataclass(frozen=True)
 class Judgement:
-    """How predictions fared on points whose truth is known.
+    """How predictions fared on points whose truth is known."""
 
-    Attributes
-    ----------
-    missed, overloads
-        Overloaded points that were called normal, and how many there were.
-    false_alarms, normals
-        Normal points that were not called normal, and how many there were.
-    mae_ms
-        Mean absolute error of the latency of normal points that were called normal; NaN when there is none.
-    """
-
+    # missed, overloads: overloaded points that were called normal, and how many there were
     missed: int
     overloads: int
+    # false_alarms, normals: normal points that were not called normal, and how many there were
     false_alarms: int
     normals: int
-    mae_ms: float
+    mae_ms: float  # mean absolute error of the latency of normal points that were called normal; NaN when there is none
 
     @classmethod
     def of(cls, found: LatencyPredictions, latencies_ms: Values, overloaded: Flags) -> Judgement:
@@ -97,24 +89,15 @@ class Judgement:
 
 @dataclass(frozen=True)
 class LatencyCandidate:
-    """One family as it was tried on a profile.
-
-    Attributes
-    ----------
-    one_out, scale_out_out
-        Judged on points left out one by one, and on whole scale-outs left out with their T_max; ``None`` where the
-        profile has a single scale-out, or the family failed.
-    fit_s
-        Seconds to fit to the whole profile and predict once.
-    error
-        Why the family could not be tried; empty when it could.
-    """
+    """One family as it was tried on a profile."""
 
     family: str
+    # one_out, scale_out_out: judged on points left out one by one, and on whole scale-outs left out with their T_max;
+    # ``None`` where the profile has a single scale-out, or the family failed
     one_out: Judgement | None = None
     scale_out_out: Judgement | None = None
-    fit_s: float = math.nan
-    error: str = ""
+    fit_s: float = math.nan  # seconds to fit to the whole profile and predict once
+    error: str = ""  # why the family could not be tried; empty when it could
 
     @property
     def score(self) -> float:
@@ -139,24 +122,16 @@ class LatencyCandidate:
 class TrainedLatency:
     """A profile's training.
 
-    Attributes
-    ----------
-    candidates
-        Every family that was tried.
-    winner, model
-        The best family, fitted to the whole profile.
-    fitted
-        Every family so fitted, by name: to be drawn beside each other.
-    held_out
-        The winner's predictions of every point when that one was left out: what the gate judges.
-    points, overloaded
-        What was judged on, and which of it is overloaded, by the same rule for every family.
-    digest
-        Of the profile.
-    rates
-        T_max over the scale-out, and in ``rates_errors`` what each of its regressions is off left-out scale-outs.
-    downtime_s, failures
-        How long a failure stopped the job, on average over so many failures; ``None`` where none was tried.
+    ``candidates``: every family that was tried.
+    ``winner``, ``model``: the best family, fitted to the whole profile.
+    ``fitted``: every family so fitted, by name: to be drawn beside each other.
+    ``held_out``: the winner's predictions of every point when that one was left out: what the gate judges.
+    ``points``, ``overloaded``: what was judged on, and which of it is overloaded, by the same rule for every family.
+    ``digest``: of the profile.
+    ``rates``: t_max over the scale-out, and in ``rates_errors`` what each of its regressions is off left-out
+    scale-outs.
+    ``downtime_s``, ``failures``: how long a failure stopped the job, on average over so many failures; ``None`` where
+    none was tried.
     """
 
     candidates: tuple[LatencyCandidate, ...]
@@ -204,15 +179,9 @@ def select_latency(
 
     Ties go to the lower error of latency, then to the order of ``families``.
 
-    Parameters
-    ----------
-    timer
-        Monotonic seconds.
+    Raises ``ValueError`` when the profile has no usable point, no T_max, or no family could be fitted.
 
-    Raises
-    ------
-    ValueError
-        When the profile has no usable point, no T_max, or no family could be fitted.
+    ``timer``: monotonic seconds.
     """
     points = tuple(measured(profile.points))
     most = dict(profile.maximum_per_s)
@@ -246,13 +215,9 @@ def select_latency(
 def challenge(champion: LatencyModel | None, champion_profile: str | None, trained: TrainedLatency) -> Verdict:
     """Judge the winner of a training against the champion on the same points, none of which the winner had seen.
 
-    Parameters
-    ----------
-    champion
-        The present model, with all that it learned of the running job; ``None`` when there is none.
-    champion_profile
-        Digest of the profile that it was fitted to. If it is the same profile, the champion knows the points, and is
-        judged by what its family makes of them left out.
+    ``champion``: the present model, with all that it learned of the running job; ``None`` when there is none.
+    ``champion_profile``: digest of the profile that it was fitted to. If it is the same profile, the champion knows the
+    points, and is judged by what its family makes of them left out.
     """
     truth = np.array([point.latency_ms for point in trained.points])
     challenger = Judgement.of(trained.held_out, truth, trained.overloaded)
@@ -286,17 +251,10 @@ def held_out_predictions(
 ) -> LatencyPredictions:
     """Return the predictions of every point by a model that had not seen the points of its fold.
 
-    Parameters
-    ----------
-    folds
-        Number of the fold of each point.
-    without_their_maximum
-        Whether T_max of the scale-outs of a fold is withheld, too.
+    Raises ``ValueError`` when the family cannot be fitted to the others.
 
-    Raises
-    ------
-    ValueError
-        When the family cannot be fitted to the others.
+    ``folds``: number of the fold of each point.
+    ``without_their_maximum``: whether T_max of the scale-outs of a fold is withheld, too.
     """
     numbers = np.asarray(folds)
     latency_ms, normal = np.full(len(points), np.nan), np.zeros(len(points), bool)

@@ -12,13 +12,7 @@ from perdix.models.latency.utilisation import UtilisationLatency
 
 
 def latency_from_state(state: Mapping[str, Any]) -> LatencyModel:
-    """Return the model of a state.
-
-    Raises
-    ------
-    ValueError
-        When the state is of no known format, or is not whole.
-    """
+    """Return the model of a state. Raises ``ValueError`` when the state is of no known format, or is not whole."""
     made = state.get("format") if isinstance(state, Mapping) else None
     if made == utilisation.STATE_FORMAT:
         return UtilisationLatency.from_state(state)

@@ -25,40 +25,24 @@ class UtilisationLatency:
 
     Utilisation is the rate over T_max of the scale-out, and T_max a regression over the scale-out rather than that one
     scale-out's own measurement, whose scatter of 5 % would cost more than it says.
-
-    Attributes
-    ----------
-    rates
-        T_max over the scale-out.
-    limit
-        The highest utilisation whose latency is normal.
-    curve
-        Latency below it.
     """
 
     family = "utilisation-limit"
 
-    rates: HighestRates
-    limit: UtilisationLimit
-    curve: LatencyCurve
+    rates: HighestRates  # t_max over the scale-out
+    limit: UtilisationLimit  # the highest utilisation whose latency is normal
+    curve: LatencyCurve  # latency below it
 
     @classmethod
     def fit(cls, points: Sequence[ProfilePoint], maximum_per_s: Mapping[int, float], seed: int = 0) -> Self:  # noqa: ARG003  of every family
         """Fit to a profile.
 
-        Parameters
-        ----------
-        points
-            Their offered rates and latencies; points without them are left out.
-        maximum_per_s
-            Scale-out -> T_max, records/s; when empty, the highest throughput of each scale-out stands for it.
-        seed
-            Nothing here is random.
+        Raises ``ValueError`` when no point has a latency, or none kept up.
 
-        Raises
-        ------
-        ValueError
-            When no point has a latency, or none kept up.
+        ``points``: their offered rates and latencies; points without them are left out.
+        ``maximum_per_s``: scale-out -> T_max, records/s; when empty, the highest throughput of each scale-out stands
+        for it.
+        ``seed``: nothing here is random.
         """
         known = measured(points)
         rates = highest_rates_of(known, dict(maximum_per_s))

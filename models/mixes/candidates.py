@@ -65,21 +65,12 @@ def most_needed(problem: Problem) -> Mixes:
 
 @dataclass(frozen=True)
 class Candidates:
-    """Mixes that an optimal plan may need.
+    """Mixes that an optimal plan may need."""
 
-    Attributes
-    ----------
-    mixes
-        Shape ``(n, sizes)``.
-    per_s
-        Their performance, records/s, shape ``(n,)``.
-    until_per_s
-        A mix is needed only where the highest level exceeds this, records/s, shape ``(n,)``; minus infinity where it
-        may be needed whatever the levels are.
-    """
-
-    mixes: Mixes
-    per_s: Values
+    mixes: Mixes  # shape ``(n, sizes)``
+    per_s: Values  # their performance, records/s, shape ``(n,)``
+    # A mix is needed only where the highest level exceeds this, records/s, shape ``(n,)``; minus infinity where it may
+    # be needed whatever the levels are
     until_per_s: Values
 
     def __len__(self) -> int:

@@ -11,10 +11,7 @@ def cba(problem: Problem, size: str) -> MixPlan:
 
     Workers of other sizes that run at the beginning are stopped, and paid for.
 
-    Raises
-    ------
-    ValueError
-        When there is no such size, or its own bound is below the minimum of workers.
+    Raises ``ValueError`` when there is no such size, or its own bound is below the minimum of workers.
     """
     if size not in problem.sizes.names:
         raise ValueError(f"no size is called '{size}'; known: {', '.join(problem.sizes.names)}")

@@ -28,26 +28,15 @@ MOST_WORKERS = 10_000
 
 @dataclass(frozen=True)
 class Sizes:
-    """Sizes of worker that a mix is made of; arrays of shape ``(sizes,)``.
-
-    Attributes
-    ----------
-    per_s
-        Records/s of one worker.
-    running
-        Price of one worker for one epoch.
-    start, stop
-        Price of starting, and of stopping, one worker; in the currency of ``running``.
-    most
-        Most workers of a size.
-    """
+    """Sizes of worker that a mix is made of; arrays of shape ``(sizes,)``."""
 
     names: tuple[str, ...]
-    per_s: Values
-    running: Values
+    per_s: Values  # records/s of one worker
+    running: Values  # price of one worker for one epoch
+    # start, stop: price of starting, and of stopping, one worker; in the currency of ``running``
     start: Values
     stop: Values
-    most: Mixes
+    most: Mixes  # most workers of a size
 
     @classmethod
     def of(
@@ -62,10 +51,7 @@ class Sizes:
     ) -> Sizes:
         """Return sizes; a single price or bound is that of every size.
 
-        Raises
-        ------
-        ValueError
-            Naming the size whose performance, price or bound cannot be.
+        Raises ``ValueError``, naming the size whose performance, price or bound cannot be.
         """
         given = {"records/s": per_s, "price": running, "price of starting": start, "price of stopping": stop}
         made = {what: np.broadcast_to(np.asarray(v, dtype=np.float64), len(names)) for what, v in given.items()}
@@ -109,27 +95,17 @@ class Costs:
 
 @dataclass(frozen=True)
 class Problem:
-    """A horizon to be covered.
-
-    Attributes
-    ----------
-    levels_per_s
-        Records/s that must be covered in each epoch, shape ``(epochs,)``.
-    begin
-        Workers of each size that run before the first epoch, shape ``(sizes,)``. They need neither cover anything nor
-        lie within the bounds.
-    minimum, maximum
-        Bounds of the number of workers of all sizes together.
-    change
-        Price of a change of the mix, whatever is started and stopped.
-    """
+    """A horizon to be covered."""
 
     sizes: Sizes
-    levels_per_s: Values
+    levels_per_s: Values  # records/s that must be covered in each epoch, shape ``(epochs,)``
+    # Workers of each size that run before the first epoch, shape ``(sizes,)``. They need neither cover anything nor lie
+    # within the bounds
     begin: Mixes
+    # minimum, maximum: bounds of the number of workers of all sizes together
     minimum: int = 0
     maximum: int = MOST_WORKERS
-    change: float = 0.0
+    change: float = 0.0  # price of a change of the mix, whatever is started and stopped
 
     @classmethod
     def of(

@@ -24,18 +24,11 @@ EARLIER = np.tri(DOMINATORS, k=-1, dtype=bool)
 
 @dataclass(frozen=True)
 class Found:
-    """What a dynamic programme found.
+    """What a dynamic programme found."""
 
-    Attributes
-    ----------
-    mixes
-        The cheapest plan, shape ``(epochs, sizes)``.
-    first, first_costs
-        The mixes that may run in the first epoch, shape ``(n, sizes)``, cheapest first, and what the best plan from
-        each on costs.
-    """
-
-    mixes: Mixes
+    mixes: Mixes  # the cheapest plan, shape ``(epochs, sizes)``
+    # first, first_costs: the mixes that may run in the first epoch, shape ``(n, sizes)``, cheapest first, and what the
+    # best plan from each on costs
     first: Mixes
     first_costs: Values
 

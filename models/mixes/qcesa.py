@@ -27,33 +27,18 @@ INDIFFERENCE = 0.02
 
 @dataclass(frozen=True)
 class MixPlan:
-    """A mix for each epoch.
-
-    Attributes
-    ----------
-    mixes
-        Workers of each size, shape ``(epochs, sizes)``.
-    exact
-        Whether it is certain that no plan is cheaper.
-    lower_bound
-        What no plan can cost less than; the plan's own cost where it is exact.
-    candidates
-        Mixes that were examined for an epoch at most.
-    first, first_costs
-        Mixes for the first epoch, shape ``(n, sizes)``, cheapest first, and the least cost of a plan from each on.
-        Where the plan is not exact, only those near it.
-    dearer
-        Share by which it costs more than another that was found and not taken (:func:`steadied`).
-    """
+    """A mix for each epoch."""
 
     problem: Problem
-    mixes: Mixes
-    exact: bool
-    lower_bound: float
-    candidates: int
+    mixes: Mixes  # workers of each size, shape ``(epochs, sizes)``
+    exact: bool  # whether it is certain that no plan is cheaper
+    lower_bound: float  # what no plan can cost less than; the plan's own cost where it is exact
+    candidates: int  # mixes that were examined for an epoch at most
+    # first, first_costs: mixes for the first epoch, shape ``(n, sizes)``, cheapest first, and the least cost of a plan
+    # from each on. Where the plan is not exact, only those near it
     first: Mixes
     first_costs: Values
-    dearer: float = 0.0
+    dearer: float = 0.0  # share by which it costs more than another that was found and not taken (:func:`steadied`)
 
     @cached_property
     def costs(self) -> Costs:
@@ -87,12 +72,8 @@ class MixPlan:
 def plan(problem: Problem, *, exact_candidates: int = EXACT_CANDIDATES, sweeps: int = SWEEPS) -> MixPlan:
     """Return a plan at least cost; levels that the bounds do not allow to cover are covered as far as possible.
 
-    Parameters
-    ----------
-    exact_candidates
-        Most candidates for an epoch with which the exact programme is used; 0: never.
-    sweeps
-        Most sweeps of the corridor otherwise.
+    ``exact_candidates``: most candidates for an epoch with which the exact programme is used; 0: never.
+    ``sweeps``: most sweeps of the corridor otherwise.
     """
     among = candidates(problem, min(exact_candidates, EXACT_EPOCH_CANDIDATES // len(problem)))
     if among is not None:
@@ -123,10 +104,8 @@ def steadied(found: MixPlan, indifference: float = INDIFFERENCE) -> MixPlan:
     forecast, because they can be stopped one by one; a large one that was started to save starts cannot
     (docs/decisions/0019-mixes-of-sizes.md).
 
-    Parameters
-    ----------
-    indifference
-        Share of the plan's cost that is too small to decide; 0: what was found. It is no reason to change what runs.
+    ``indifference``: share of the plan's cost that is too small to decide; 0: what was found. It is no reason to change
+    what runs.
     """
     problem, sizes = found.problem, found.problem.sizes
     usable = np.flatnonzero((sizes.per_s > 0.0) & (sizes.most > 0))

@@ -15,12 +15,7 @@ def relaxed(problem: Problem) -> tuple[float, Values]:
     What a change costs as such is left out, which only lowers the bound.
 
     Stops need no variables: what is stopped is what was started less what is left, so
-    ``stops_r = begin_r - n[-1, r] + starts_r``.
-
-    Raises
-    ------
-    RuntimeError
-        When the solver (HiGHS) fails.
+    ``stops_r = begin_r - n[-1, r] + starts_r``. Raises ``RuntimeError`` when the solver (HiGHS) fails.
     """
     sizes, epochs, kinds = problem.sizes, len(problem), len(problem.sizes)
     running = np.tile(sizes.running, (epochs, 1))

@@ -14,37 +14,21 @@ Values = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Sample:
-    """What one sampling instance reached (QEScalor, 2.2: a correlation sample).
+    """What one sampling instance reached (QEScalor, 2.2: a correlation sample)."""
 
-    Attributes
-    ----------
-    cpu_cores, memory_mb
-        What the instance was given, cores and MB.
-    per_s
-        Records/s at which its performance converged.
-    took_s
-        Seconds that sampling it took.
-    """
-
+    # cpu_cores, memory_mb: what the instance was given, cores and MB
     cpu_cores: float
     memory_mb: float
-    per_s: float
-    took_s: float = 0.0
+    per_s: float  # records/s at which its performance converged
+    took_s: float = 0.0  # seconds that sampling it took
 
 
 @dataclass(frozen=True)
 class Performances:
-    """Predictions, arrays of shape ``(n,)``.
+    """Predictions, arrays of shape ``(n,)``."""
 
-    Attributes
-    ----------
-    per_s
-        Records/s of one worker.
-    extrapolated
-        Whether the size lies outside what was sampled: a forest, for one, then returns its plateau.
-    """
-
-    per_s: Values
+    per_s: Values  # records/s of one worker
+    # Whether the size lies outside what was sampled: a forest, for one, then returns its plateau
     extrapolated: NDArray[np.bool_]
 
 

@@ -19,19 +19,13 @@ REPEATS = 10
 
 @dataclass(frozen=True)
 class Errors:
-    """Errors of repeated cross-validation, records/s: means over the repeats, and their standard deviations.
-
-    Attributes
-    ----------
-    mean_per_s
-        Mean rate of the samples: what :attr:`relative_rmse` is a share of.
-    """
+    """Errors of repeated cross-validation, records/s: means over the repeats, and their standard deviations."""
 
     rmse_per_s: float
     rmse_spread_per_s: float
     mae_per_s: float
     mae_spread_per_s: float
-    mean_per_s: float
+    mean_per_s: float  # mean rate of the samples: what :attr:`relative_rmse` is a share of
 
     @classmethod
     def of(cls, held_out: Values, rates: Values) -> Errors:
@@ -65,15 +59,8 @@ def held_out_rates(
 ) -> Values:
     """Return every sample's rate as predicted by a model that had not seen it, once per repeat.
 
-    Parameters
-    ----------
-    repeats
-        A seed each: of how samples are dealt into folds, and of the estimator.
-
-    Returns
-    -------
-    ndarray
-        Shape ``(len(repeats), n)``, records/s.
+    ``repeats``: a seed each: of how samples are dealt into folds, and of the estimator.
+    Returns shape ``(len(repeats), n)``, records/s.
     """
     from sklearn.model_selection import KFold, cross_val_predict  # noqa: PLC0415  seconds to import
 

@@ -21,18 +21,12 @@ TREES = 100
 class Family:
     """A regression of performance over (cores, memory), both scaled to 0..1.
 
-    Attributes
-    ----------
-    published
-        Parameters as the paper prints them; for the families that it has not, our own.
-    grid
-        Parameter -> values that are tried; the first is the published one.
-    build
-        Parameters and seed -> an unfitted estimator of scikit-learn's kind, one thread.
-    bounded
-        Whether samples hold what is predicted between them: means of neighbours, or rising from one to the next, never
-        above the best. Others may go anywhere where there is no sample, and cross-validation, which only asks beside
-        samples, does not see it: they are compared, and never chosen (docs/decisions/0018-performance-models.md).
+    ``published``: parameters as the paper prints them; for the families that it has not, our own.
+    ``grid``: parameter -> values that are tried; the first is the published one.
+    ``build``: parameters and seed -> an unfitted estimator of scikit-learn's kind, one thread.
+    ``bounded``: whether samples hold what is predicted between them: means of neighbours, or rising from one to the
+    next, never above the best. Others may go anywhere where there is no sample, and cross-validation, which only asks
+    beside samples, does not see it: they are compared, and never chosen (docs/decisions/0018-performance-models.md).
     """
 
     family: str

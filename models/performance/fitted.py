@@ -26,13 +26,9 @@ MOST_REMEMBERED = 64  # sizes that are asked at once, and such questions that ar
 class FittedPerformance:
     """A :class:`perdix.models.performance.contract.PerformanceModel` of any family.
 
-    Attributes
-    ----------
-    samples
-        What it was learned from: the state. Trees are grown from it at the first prediction (some 0.1 s), the same
-        ones on every machine with the same libraries.
-    parameters, seed
-        Of the family's estimator.
+    ``samples``: what it was learned from: the state. Trees are grown from it at the first prediction (some 0.1 s), the
+    same ones on every machine with the same libraries.
+    ``parameters``, ``seed``: of the family's estimator.
     """
 
     family: str
@@ -85,10 +81,8 @@ class FittedPerformance:
     def from_state(cls, state: Mapping[str, Any]) -> Self:
         """Rebuild from :meth:`to_state`.
 
-        Raises
-        ------
-        ValueError
-            When the state is not one of this format, of a family that there is not, or not what was written.
+        Raises ``ValueError`` when the state is not one of this format, of a family that there is not, or not what was
+        written.
         """
         made = state.get("format") if isinstance(state, Mapping) else None
         if made != STATE_FORMAT:

@@ -23,11 +23,8 @@ class RisingCurves(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # scik
     So a prediction rises with either resource, and lies between those of the sampled amounts around it; like those of
     trees it is never above the highest rate that was sampled, wherever samples lie.
 
-    Parameters
-    ----------
-    rounds
-        How often each curve is fitted to what the other one leaves. 20 bring samples along two lines to within a
-        hundred-thousandth of where more would.
+    ``rounds``: how often each curve is fitted to what the other one leaves. 20 bring samples along two lines to within
+    a hundred-thousandth of where more would.
     """
 
     def __init__(self, rounds: int) -> None:

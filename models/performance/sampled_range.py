@@ -19,16 +19,9 @@ _SUM_TO_ONE = 1e3  # weight of that equation: shares of the samples are a mixtur
 def outside(sampled: Values, asked: Values) -> NDArray[np.bool_]:
     """Return which sizes lie outside of the convex hull of those sampled.
 
-    Parameters
-    ----------
-    sampled, asked
-        Cores and MB; shapes ``(n, 2)`` and ``(m, 2)``. Where all samples have the same memory the hull is a line, and
-        another memory lies outside of it.
-
-    Returns
-    -------
-    ndarray
-        Shape ``(m,)``; true where a resource is not finite.
+    ``sampled``, ``asked``: cores and MB; shapes ``(n, 2)`` and ``(m, 2)``. Where all samples have the same memory the
+    hull is a line, and another memory lies outside of it.
+    Returns shape ``(m,)``; true where a resource is not finite.
     """
     unit = np.abs(sampled).max(axis=0)
     mixed = np.vstack([(sampled / unit).T, np.full(len(sampled), _SUM_TO_ONE)])

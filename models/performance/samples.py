@@ -18,11 +18,8 @@ FEWEST = 4  # with one left out, three are left: two would be a line whatever th
 def checked(samples: Iterable[Sample]) -> tuple[Sample, ...]:
     """Return samples by rising size, as every model takes them, so that their order never changes a model.
 
-    Raises
-    ------
-    ValueError
-        When a number is missing, infinite or negative, a size was sampled twice, or there are too few samples or sizes
-        to learn from; names the sample, and what to do.
+    Raises ``ValueError`` when a number is missing, infinite or negative, a size was sampled twice, or there are too few
+    samples or sizes to learn from; names the sample, and what to do.
     """
     given = list(samples)
     for sample in given:

@@ -24,28 +24,15 @@ _SEARCH = 10_000  # added to the seed of the folds in which a grid is searched: 
 
 @dataclass(frozen=True)
 class PerformanceCandidate:
-    """One family as it was tried on a job's samples.
-
-    Attributes
-    ----------
-    parameters
-        What its grid search chose.
-    errors
-        Of the repeated cross-validation; ``None`` where the family failed.
-    may_lead
-        Whether it can be chosen: families whose predictions between samples are bounded by nothing are only compared.
-    fit_s
-        Seconds to search, judge and fit.
-    error
-        Why the family could not be tried; empty when it could.
-    """
+    """One family as it was tried on a job's samples."""
 
     family: str
-    parameters: Parameters
-    errors: Errors | None = None
+    parameters: Parameters  # what its grid search chose
+    errors: Errors | None = None  # of the repeated cross-validation; ``None`` where the family failed
+    # Whether it can be chosen: families whose predictions between samples are bounded by nothing are only compared
     may_lead: bool = True
-    fit_s: float = math.nan
-    error: str = ""
+    fit_s: float = math.nan  # seconds to search, judge and fit
+    error: str = ""  # why the family could not be tried; empty when it could
 
     @property
     def rmse_per_s(self) -> float:
@@ -68,22 +55,13 @@ class PerformanceCandidate:
 
 @dataclass(frozen=True)
 class TrainedPerformance:
-    """A training on a job's samples.
-
-    Attributes
-    ----------
-    candidates
-        Every family that was tried.
-    fitted
-        Family -> model of it, fitted to all samples.
-    held_out
-        Family -> mean over the repeats of what was predicted of each sample left out; shape ``(n,)``, records/s.
-    """
+    """A training on a job's samples."""
 
     samples: tuple[Sample, ...]
-    candidates: tuple[PerformanceCandidate, ...]
+    candidates: tuple[PerformanceCandidate, ...]  # every family that was tried
     winner: str
-    fitted: Mapping[str, FittedPerformance]
+    fitted: Mapping[str, FittedPerformance]  # family -> model of it, fitted to all samples
+    # Family -> mean over the repeats of what was predicted of each sample left out; shape ``(n,)``, records/s
     held_out: Mapping[str, Values]
     repeats: int
 
@@ -136,15 +114,9 @@ def select_performance(
     off than the repeats spread: such a difference says how samples fell into folds and nothing of the operator, and of
     trees the forest is the one that is off least between samples (docs/decisions/0018-performance-models.md).
 
-    Parameters
-    ----------
-    timer
-        Monotonic seconds.
+    Raises ``ValueError`` when the samples cannot be learned from, or no family that may lead could be fitted.
 
-    Raises
-    ------
-    ValueError
-        When the samples cannot be learned from, or no family that may lead could be fitted.
+    ``timer``: monotonic seconds.
     """
     usable = checked(samples)
     tried = [_tried(family, usable, seed, repeats, timer) for family in families]

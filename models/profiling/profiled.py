@@ -14,25 +14,14 @@ from perdix.models.profiling.tmax import HighestRates
 
 @dataclass(frozen=True)
 class Profiled:
-    """The models that a profile trains.
+    """The models that a profile trains."""
 
-    Attributes
-    ----------
-    latency
-        M_L: latency by scale-out and rate, and whether it is normal.
-    highest
-        T_max by scale-out, which M_R reckons with.
-    downtime_s
-        How long a deployment stood still after a failure, detection included: the mean of what profiling saw; ``None``
-        where no failure was tried.
-    failures
-        How many it saw.
-    """
-
-    latency: LatencyModel
-    highest: HighestRates
+    latency: LatencyModel  # m_L: latency by scale-out and rate, and whether it is normal
+    highest: HighestRates  # t_max by scale-out, which M_R reckons with
+    # How long a deployment stood still after a failure, detection included: the mean of what profiling saw; ``None``
+    # where no failure was tried
     downtime_s: float | None = None
-    failures: int = 0
+    failures: int = 0  # how many it saw
 
     def settled(self, scale_out: int, rate_per_s: float, latency_ms: float) -> Self:
         """Return the models after a measurement of the job in steady operation (Phoebe, 3.1)."""

@@ -31,10 +31,7 @@ LISTS = ("downtimes_s", "notes")
 def rows_of(profile: Profile) -> pd.DataFrame:
     """Return a profile as rows: one per point, in order, then one per scale-out of which only T_max is known.
 
-    Raises
-    ------
-    ValueError
-        When it has neither a point nor a T_max.
+    Raises ``ValueError`` when it has neither a point nor a T_max.
     """
     most = {int(scale_out): float(value) for scale_out, value in profile.maximum_per_s.items()}
     without = sorted(set(most) - {point.scale_out for point in profile.points})
@@ -53,15 +50,9 @@ def rows_of(profile: Profile) -> pd.DataFrame:
 def profile_of(rows: pd.DataFrame, place: str = "the profile") -> Profile:
     """Return the profile of rows.
 
-    Parameters
-    ----------
-    place
-        Where they are from, for the messages.
+    Raises ``ValueError`` when a column is missing, there is no row, or rows of several jobs are mixed.
 
-    Raises
-    ------
-    ValueError
-        When a column is missing, there is no row, or rows of several jobs are mixed.
+    ``place``: where they are from, for the messages.
     """
     missing = [name for name in (*COLUMNS, *LISTS) if name not in rows.columns]
     if missing:

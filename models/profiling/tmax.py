@@ -30,22 +30,12 @@ LEAST_PER_S = 1e-6
 
 @dataclass(frozen=True)
 class Known:
-    """What one scale-out was found to take at most.
-
-    Attributes
-    ----------
-    per_s
-        Records/s.
-    weight
-        1 when profiled.
-    running
-        Whether the running job showed it.
-    """
+    """What one scale-out was found to take at most."""
 
     scale_out: int
-    per_s: float
-    weight: float = 1.0
-    running: bool = False
+    per_s: float  # records/s
+    weight: float = 1.0  # 1 when profiled
+    running: bool = False  # whether the running job showed it
 
 
 @dataclass(frozen=True)
@@ -64,34 +54,23 @@ class HighestRates:
     absolute, so that small scale-outs count for nothing. ``line`` minimises relative errors and has neither a negative
     slope nor a negative intercept: per worker it can only lose with the scale-out. ``usl`` is the Universal Scalability
     Law ``n k / (1 + s (n - 1) + c n (n - 1))``, none of the three negative.
-
-    Attributes
-    ----------
-    coefficients
-        Of the family: slope and intercept in records/s; or for ``usl`` ``1/k, s/k, c/k``, seconds per record.
-    known
-        What the regression goes through, sorted by scale-out.
     """
 
     family: str
+    # Of the family: slope and intercept in records/s; or for ``usl`` ``1/k, s/k, c/k``, seconds per record
     coefficients: tuple[float, ...]
-    known: tuple[Known, ...]
+    known: tuple[Known, ...]  # what the regression goes through, sorted by scale-out
 
     @classmethod
     def fit(cls, maximum_per_s: Mapping[int, float], family: str | None = None) -> Self:
         """Fit to profiled scale-outs.
 
-        Parameters
-        ----------
-        maximum_per_s
-            Scale-out -> T_max in records/s; what is not finite or not above 0 was not measured: left out.
-        family
-            One of :data:`FAMILIES`; ``None`` takes ``line`` unless ``usl`` predicts left-out scale-outs clearly better.
+        Raises ``ValueError`` when no T_max is known, one is of no scale-out, or ``ridge`` is asked of a single one.
 
-        Raises
-        ------
-        ValueError
-            When no T_max is known, one is of no scale-out, or ``ridge`` is asked of a single one.
+        ``maximum_per_s``: scale-out -> T_max in records/s; what is not finite or not above 0 was not measured: left
+        out.
+        ``family``: one of :data:`FAMILIES`; ``None`` takes ``line`` unless ``usl`` predicts left-out scale-outs clearly
+        better.
         """
         known = _usable(maximum_per_s)
         return cls._through(family or _better(known), known)
@@ -130,13 +109,9 @@ class HighestRates:
     def learned(self, scale_out: int, per_s: float, *, saturated: bool = True) -> Self:
         """Return the regression after a measurement of the running job.
 
-        Parameters
-        ----------
-        per_s
-            Throughput in records/s.
-        saturated
-            Whether the job worked off a backlog or was back-pressured, so that this was all it could do. Where it was
-            not, the rate is a lower bound, and teaches only when it lies above what was believed.
+        ``per_s``: throughput in records/s.
+        ``saturated``: whether the job worked off a backlog or was back-pressured, so that this was all it could do.
+        Where it was not, the rate is a lower bound, and teaches only when it lies above what was believed.
         """
         if not (LEAST_PER_S <= per_s <= LARGEST_PER_S and scale_out >= 1):
             return self

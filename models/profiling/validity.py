@@ -36,23 +36,12 @@ def valid_deployments(
 
     The published program counts neighbours within a distance that depends on the direction; groups of one size are
     merged, nobody is dropped where nobody has a neighbour, and one earlier point makes an undefined line that drops the
-    job. None of that can happen here.
+    job. None of that can happen here. Raises ``ValueError`` when the rate is not a positive number.
 
-    Parameters
-    ----------
-    latencies_ms
-        Scale-out -> p95 latency, ms; NaN when there was none.
-    rate_per_s
-        Offered to each, records/s.
-    earlier
-        Points of the profile so far, of any scale-out and in any order.
-    throughputs_per_s
-        Scale-out -> measured throughput, where it is known.
-
-    Raises
-    ------
-    ValueError
-        When the rate is not a positive number.
+    ``latencies_ms``: scale-out -> p95 latency, ms; NaN when there was none.
+    ``rate_per_s``: offered to each, records/s.
+    ``earlier``: points of the profile so far, of any scale-out and in any order.
+    ``throughputs_per_s``: scale-out -> measured throughput, where it is known.
     """
     if not (math.isfinite(rate_per_s) and rate_per_s > 0.0):
         raise ValueError(f"a profiling step has a rate above 0, not {rate_per_s} records/s")

@@ -16,17 +16,11 @@ def mean_delay_s(downtime_s: float, recovery_s: float, *, over_s: float) -> floa
     Under a flat workload ``r`` the backlog grows to ``r * downtime`` while the job stands still, and is gone when it
     has recovered: a triangle of ``r * downtime * recovery / 2`` record-seconds, shared by ``r * over`` records.
 
-    Parameters
-    ----------
-    downtime_s, recovery_s
-        From the stop until the restart, and until nothing waits any more; an infinite recovery delays without end.
-    over_s
-        Time that shares the delay, such as the time for which a scale-out is kept.
+    Raises ``ValueError`` when a time is NaN or negative, the downtime infinite, or ``over_s`` not above 0.
 
-    Raises
-    ------
-    ValueError
-        When a time is NaN or negative, the downtime infinite, or ``over_s`` not above 0.
+    ``downtime_s``, ``recovery_s``: from the stop until the restart, and until nothing waits any more; an infinite
+    recovery delays without end.
+    ``over_s``: time that shares the delay, such as the time for which a scale-out is kept.
     """
     if not (0 <= downtime_s < math.inf and recovery_s >= 0):
         raise ValueError(f"times must not be negative or NaN: downtime {downtime_s}, recovery {recovery_s}")
@@ -51,15 +45,9 @@ def waiting_record_s(
     The job stands still for ``downtime_s``, then works ``capacity_per_s`` off; the backlog follows
     ``b_t = max(0, b_{t-1} + arrivals_t - work_t)`` step by step. The forecast keeps its last value beyond its horizon.
 
-    Parameters
-    ----------
-    backlog_records
-        What waits at the origin, and what is to be done again.
+    Raises ``ValueError`` when the forecast is empty or has NaN.
 
-    Raises
-    ------
-    ValueError
-        When the forecast is empty or has NaN.
+    ``backlog_records``: what waits at the origin, and what is to be done again.
     """
     rates = forecast_rates(forecast, quantile)
     steps = max(1, round(over_s / forecast.step_s))

@@ -26,20 +26,11 @@ class Anticipated:
 
     The mean of the logarithms, because downtimes of one job spread by a share of themselves, and the error of a
     prediction is a share, too.
-
-    Attributes
-    ----------
-    s
-        Seconds.
-    seen
-        How many observations it rests on; 0 while it is only assumed.
-    odd_s
-        The last observation, where it was too far off to be believed at once.
     """
 
-    s: float
-    seen: float = 0.0
-    odd_s: float | None = None
+    s: float  # seconds
+    seen: float = 0.0  # how many observations it rests on; 0 while it is only assumed
+    odd_s: float | None = None  # the last observation, where it was too far off to be believed at once
 
     def observed(self, downtime_s: float) -> Self:
         """Return what is believed after one more observation.
@@ -49,10 +40,8 @@ class Anticipated:
         predictions of the next ten. Two of them in a row on the same side are a change of the job: what was believed
         before is forgotten. The paper's program moves by one second per rescale, without end and without a floor.
 
-        Raises
-        ------
-        ValueError
-            When the observation is NaN, infinite or negative: a failed observation must not become a belief.
+        Raises ``ValueError`` when the observation is NaN, infinite or negative: a failed observation must not become a
+        belief.
         """
         found_s = _observed(downtime_s)
         if self.seen < TRUSTED or self.s / ODD <= found_s <= self.s * ODD:
@@ -65,10 +54,7 @@ class Anticipated:
     def averaged(self, mean_s: float, count: float = 1.0) -> Self:
         """Return what is believed after ``count`` more observations, ``mean_s`` on average, however far off they are.
 
-        Raises
-        ------
-        ValueError
-            When the mean is NaN, infinite or negative.
+        Raises ``ValueError`` when the mean is NaN, infinite or negative.
         """
         found_s = _observed(mean_s)
         known = self.seen or ASSUMED
@@ -95,19 +81,12 @@ class Anticipated:
 
 @dataclass(frozen=True)
 class Lost:
-    """What a restart is believed to cost beyond its downtime: the mean of what was seen.
+    """What a restart is believed to cost beyond its downtime: the mean of what was seen."""
 
-    Attributes
-    ----------
-    s
-        Seconds of full capacity: work since the last checkpoint that is done again, and the warm-up. The paper counts a
-        whole checkpoint interval, the worst case.
-    seen
-        How many recoveries it rests on; 0 while it is only assumed.
-    """
-
+    # Seconds of full capacity: work since the last checkpoint that is done again, and the warm-up. The paper counts a
+    # whole checkpoint interval, the worst case
     s: float = LOST_S
-    seen: float = 0.0
+    seen: float = 0.0  # how many recoveries it rests on; 0 while it is only assumed
 
     def observed(self, lost_s: float) -> Self:
         """Return what is believed after one more recovery; what was only assumed weighs a quarter of the first."""
@@ -132,19 +111,13 @@ class Lost:
 
 @dataclass(frozen=True)
 class Downtimes:
-    """Anticipated downtimes in seconds: scaling out, scaling in, and a failure (no change of scale-out).
-
-    Attributes
-    ----------
-    failure
-        Rests on the failures that profiling made, too.
-    lost, failure_lost
-        What a rescale and a failure cost beyond their downtime. A rescale may make a checkpoint first, a failure not.
-    """
+    """Anticipated downtimes in seconds: scaling out, scaling in, and a failure (no change of scale-out)."""
 
     out: Anticipated = Anticipated(OUT_S)
     inward: Anticipated = Anticipated(IN_S)
-    failure: Anticipated = Anticipated(OUT_S)
+    failure: Anticipated = Anticipated(OUT_S)  # rests on the failures that profiling made, too
+    # lost, failure_lost: what a rescale and a failure cost beyond their downtime. A rescale may make a checkpoint
+    # first, a failure not
     lost: Lost = Lost()
     failure_lost: Lost = Lost()
 
@@ -158,10 +131,7 @@ class Downtimes:
     def in_place(self, *, checkpoint: bool = True) -> Self:
         """Return what is assumed where a target rescales in place, until a rescale was seen.
 
-        Parameters
-        ----------
-        checkpoint
-            Whether one is made for each rescale, so that little is done again.
+        ``checkpoint``: whether one is made for each rescale, so that little is done again.
         """
         if self.out.seen > 0.0 or self.inward.seen > 0.0:
             return self
@@ -214,10 +184,7 @@ class Downtimes:
         What is only assumed of the other direction follows in proportion: a job that stands still for a second when it
         is scaled in does not for half a minute when it is scaled out, which it would never try to learn.
 
-        Raises
-        ------
-        ValueError
-            When the observation is NaN, infinite or negative.
+        Raises ``ValueError`` when the observation is NaN, infinite or negative.
         """
         if candidate == current:
             return replace(self, failure=self.failure.observed(downtime_s))
@@ -232,10 +199,7 @@ class Downtimes:
 
         Nothing is left of a downtime that was only assumed.
 
-        Raises
-        ------
-        ValueError
-            When the mean is NaN, infinite or negative.
+        Raises ``ValueError`` when the mean is NaN, infinite or negative.
         """
         added = max(float(count), 1.0)
         if self.failure.seen > 0.0:

@@ -35,18 +35,12 @@ def geometric_recoveries_s(
     Beyond the horizon the forecast keeps its last value, as there. The published program stops at the horizon instead,
     so that a job which never catches up has a finite recovery time; here it is infinite.
 
-    Parameters
-    ----------
-    capacities_per_s, downtimes_s
-        T_max and D of the candidates.
-    checkpoint_interval_s
-        I: the last checkpoint completed that long before the stop, the worst case.
-    lag_records
-        Processed in ``c(0)``, too. The paper has none.
-    recent_workload_per_s, quantile
-        These and all the others as of :func:`perdix.models.recovery.prediction.predict_recoveries_s`, errors included.
-    close_to_zero_s
-        Seconds below which a step is the last.
+    ``capacities_per_s``, ``downtimes_s``: t_max and D of the candidates.
+    ``checkpoint_interval_s``: i: the last checkpoint completed that long before the stop, the worst case.
+    ``lag_records``: processed in ``c(0)``, too. The paper has none.
+    ``recent_workload_per_s``, ``quantile``: these and all the others as of
+    :func:`perdix.models.recovery.prediction.predict_recoveries_s`, errors included.
+    ``close_to_zero_s``: seconds below which a step is the last.
 
     Returns
     -------

@@ -54,21 +54,11 @@ class Moments:
 
 @dataclass(frozen=True)
 class Normal:
-    """The baseline of anomaly detection: feed it while the job is not recovering from anything.
+    """The baseline of anomaly detection: feed it while the job is not recovering from anything."""
 
-    Attributes
-    ----------
-    difference
-        Moments of workload minus throughput, records/s.
-    lag_s
-        Moments of the consumer lag in seconds of workload.
-    newest_s
-        Epoch seconds of the newest sample that was fed.
-    """
-
-    difference: Moments = Moments()
-    lag_s: Moments = Moments()
-    newest_s: float = -math.inf
+    difference: Moments = Moments()  # moments of workload minus throughput, records/s
+    lag_s: Moments = Moments()  # moments of the consumer lag in seconds of workload
+    newest_s: float = -math.inf  # epoch seconds of the newest sample that was fed
 
     def fed(
         self,

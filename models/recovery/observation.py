@@ -25,44 +25,25 @@ GAP_STEPS = 3.0
 
 @dataclass(frozen=True)
 class Recovered:
-    """A recovery that was seen to its end.
+    """A recovery that was seen to its end."""
 
-    Attributes
-    ----------
-    downtime_s
-        From the first stop until the job processed again.
-    recovery_s
-        From the first stop until it had caught up; the downtime is part of it.
-    stopped_s, caught_up_s
-        The two moments in epoch seconds.
-    stop_seen
-        False where metrics were missing during the stop, so that it was put at the last sample before the gap.
-    again_records
-        What was done again, records, where no sample shows the stop: more was processed by so much than arrived.
-    """
-
-    downtime_s: float
-    recovery_s: float
+    downtime_s: float  # from the first stop until the job processed again
+    recovery_s: float  # from the first stop until it had caught up; the downtime is part of it
+    # stopped_s, caught_up_s: the two moments in epoch seconds
     stopped_s: float
     caught_up_s: float
+    # False where metrics were missing during the stop, so that it was put at the last sample before the gap
     stop_seen: bool = True
+    # What was done again, records, where no sample shows the stop: more was processed by so much than arrived
     again_records: float | None = None
 
 
 @dataclass(frozen=True)
 class TimedOut:
-    """No end was seen in time.
+    """No end was seen in time."""
 
-    Attributes
-    ----------
-    waited_s
-        Seconds waited since the action.
-    stopped_s
-        Epoch seconds of the first stop; ``None`` when there was none to see.
-    """
-
-    waited_s: float
-    stopped_s: float | None
+    waited_s: float  # seconds waited since the action
+    stopped_s: float | None  # epoch seconds of the first stop; ``None`` when there was none to see
 
 
 @dataclass(frozen=True)
@@ -70,17 +51,10 @@ class RecoveryWatch:
     """Watches one recovery. Immutable; feed it the window of each tick, overlapping or not, and read the outcome.
 
     The state is the samples since the action: at most a few hundred, so that every look judges the whole course.
-
-    Attributes
-    ----------
-    at_s
-        Epoch seconds of the action (or of the failure's detection) that is watched.
-    normal
-        The baseline, as it was then: recoveries are not fed to it.
     """
 
-    at_s: float
-    normal: Normal
+    at_s: float  # epoch seconds of the action (or of the failure's detection) that is watched
+    normal: Normal  # the baseline, as it was then: recoveries are not fed to it
     timeout_s: float = TIMEOUT_S
     settle_s: float = SETTLE_S
     samples: tuple[tuple[float, float, float, float], ...] = ()
@@ -127,12 +101,8 @@ class RecoveryWatch:
     def unseen(self, since_s: float, at_most_s: float) -> Recovered | None:
         """Return the recovery from a stop that no sample shows; ``None`` while the job is not calm again.
 
-        Parameters
-        ----------
-        since_s
-            When the job ran again, epoch seconds.
-        at_most_s
-            For how long it stood still at most.
+        ``since_s``: when the job ran again, epoch seconds.
+        ``at_most_s``: for how long it stood still at most.
         """
         stopped_s = max(since_s - at_most_s, self.at_s)
         course = _Course.of(self) if self.samples else None

@@ -32,28 +32,18 @@ def predict_recoveries_s(
     so the downtime counts once, and a forecast above the capacity adds backlog. The forecast is constant within a step
     and keeps its last value beyond the horizon.
 
-    Parameters
-    ----------
-    capacities_per_s, downtimes_s
-        Shape ``(n,)`` or broadcastable to it; records/s and seconds. A capacity that is NaN or not above 0 never
-        catches up.
-    checkpoint_interval_s
-        Time between checkpoints.
-    recent_workload_per_s
-        Mean workload over the last checkpoint interval, records/s.
-    lag_records
-        Consumer lag at the stop, records.
-    quantile
-        Use this quantile of the forecast instead of its mean.
+    Raises ``ValueError`` when the forecast is empty or has NaN, or a number is NaN or negative.
+
+    ``capacities_per_s``, ``downtimes_s``: shape ``(n,)`` or broadcastable to it; records/s and seconds. A capacity that
+    is NaN or not above 0 never catches up.
+    ``checkpoint_interval_s``: time between checkpoints.
+    ``recent_workload_per_s``: mean workload over the last checkpoint interval, records/s.
+    ``lag_records``: consumer lag at the stop, records.
+    ``quantile``: use this quantile of the forecast instead of its mean.
 
     Returns
     -------
     Shape ``(n,)``; infinite where the job never catches up.
-
-    Raises
-    ------
-    ValueError
-        When the forecast is empty or has NaN, or a number is NaN or negative.
     """
     rates = forecast_rates(forecast, quantile)
     backlog = backlog_of(checkpoint_interval_s, recent_workload_per_s, lag_records)
@@ -128,10 +118,7 @@ def _beyond(
 def backlog_of(checkpoint_interval_s: float, recent_workload_per_s: float, lag_records: float) -> float:
     """Return the records that wait when a job stops: a whole checkpoint interval to be done again, and the lag.
 
-    Raises
-    ------
-    ValueError
-        When one is NaN, infinite or negative.
+    Raises ``ValueError`` when one is NaN, infinite or negative.
     """
     replay = _known("recent workload", recent_workload_per_s) * _known("checkpoint interval", checkpoint_interval_s)
     return replay + _known("consumer lag", lag_records)
@@ -140,10 +127,7 @@ def backlog_of(checkpoint_interval_s: float, recent_workload_per_s: float, lag_r
 def candidates(capacities_per_s: ArrayLike, downtimes_s: ArrayLike) -> tuple[Values, Values]:
     """Return capacities and downtimes, of one shape.
 
-    Raises
-    ------
-    ValueError
-        When a downtime is NaN, infinite or negative.
+    Raises ``ValueError`` when a downtime is NaN, infinite or negative.
     """
     capacities, downtimes = np.broadcast_arrays(np.asarray(capacities_per_s, float), np.asarray(downtimes_s, float))
     if not (np.isfinite(downtimes).all() and (downtimes >= 0).all()):

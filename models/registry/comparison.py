@@ -17,59 +17,36 @@ Series = Sequence[tuple[int, float]]  # step, value
 
 @dataclass(frozen=True)
 class Compared:
-    """One of the things compared: one nested run, one column of the compare page.
-
-    Attributes
-    ----------
-    metrics
-        Named alike in all that are compared; the unit is in the name.
-    series
-        Figures over time. A name with a slash, ``course/workers``, gets a section of its own among the charts.
-    document
-        Everything that is known of it, as JSON-serialisable values: the artifact ``figures.json``.
-    """
+    """One of the things compared: one nested run, one column of the compare page."""
 
     name: str
-    metrics: Mapping[str, float]
+    metrics: Mapping[str, float]  # named alike in all that are compared; the unit is in the name
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
     tags: Mapping[str, str] = field(default_factory=dict)
+    # Figures over time. A name with a slash, ``course/workers``, gets a section of its own among the charts
     series: Mapping[str, Series] = field(default_factory=dict)
-    document: Any = None
+    document: Any = None  # everything that is known of it, as JSON-serialisable values: the artifact ``figures.json``
     pictures: Sequence[Path] = ()
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What is to be recorded.
+    """What is to be recorded."""
 
-    Attributes
-    ----------
-    experiment
-        Made when it is absent.
-    kind
-        What was compared, for example ``replay``: the tag ``perdix.kind`` of every run.
-    metrics
-        Of the parent run, by which whole comparisons are compared; MLflow folds nested runs away until one asks.
-    note
-        Markdown: the description of the parent run. A link to the compare page is put before it.
-    columns
-        Metrics of what is compared that MLflow's list opens with, by which one decides.
-    files
-        Artifacts of the parent run; PNGs go to its folder ``pictures``, Parquet to ``series``.
-    """
-
-    experiment: str
-    kind: str
+    experiment: str  # made when it is absent
+    kind: str  # what was compared, for example ``replay``: the tag ``perdix.kind`` of every run
     name: str
     compared: Sequence[Compared]
     data: TrainingData
     started_at_s: float
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    # Of the parent run, by which whole comparisons are compared; MLflow folds nested runs away until one asks
     metrics: Mapping[str, float] = field(default_factory=dict)
+    # Markdown: the description of the parent run. A link to the compare page is put before it
     note: str = ""
     tags: Mapping[str, str] = field(default_factory=dict)
-    columns: Sequence[str] = ()
-    files: Sequence[Path] = ()
+    columns: Sequence[str] = ()  # metrics of what is compared that MLflow's list opens with, by which one decides
+    files: Sequence[Path] = ()  # artifacts of the parent run; PNGs go to its folder ``pictures``, Parquet to ``series``
 
 
 @dataclass(frozen=True)
@@ -91,15 +68,9 @@ def record(
 ) -> Recorded:
     """Record a comparison.
 
-    Parameters
-    ----------
-    run_url, compare_url
-        Where a run of an experiment, and several side by side, are seen in MLflow's UI.
+    Raises ``ValueError`` when two of them have one name.
 
-    Raises
-    ------
-    ValueError
-        When two of them have one name.
+    ``run_url``, ``compare_url``: where a run of an experiment, and several side by side, are seen in MLflow's UI.
     """
     names = [one.name for one in comparison.compared]
     if len(set(names)) != len(names):

@@ -28,19 +28,12 @@ _ROW_GROUP = 64  # rows: one job is found without reading the others' states
 
 @dataclass(frozen=True)
 class Fleet:
-    """Models of a fleet.
+    """Models of a fleet."""
 
-    Attributes
-    ----------
-    jobs
-        One row per job: ``job, family, state`` (JSON text), the metrics that were judged, and where it is known the
-        ``version`` in which the row was trained.
-    shared
-        Name -> JSON text of the models that states refer to.
-    """
-
+    # One row per job: ``job, family, state`` (JSON text), the metrics that were judged, and where it is known the
+    # ``version`` in which the row was trained
     jobs: pd.DataFrame
-    shared: Mapping[str, str] = field(default_factory=dict)
+    shared: Mapping[str, str] = field(default_factory=dict)  # name -> JSON text of the models that states refer to
 
     def __len__(self) -> int:
         return len(self.jobs)
@@ -61,25 +54,15 @@ def merge_rows(champion: Fleet | None, trained: pd.DataFrame, shared: Mapping[st
     A trained row takes the place of the job's champion only when its ``verdict`` is ``promote``. Every other row of the
     champion is carried over unchanged, so that retraining one job can never touch another.
 
-    Parameters
-    ----------
-    champion
-        The fleet of the present champion; ``None`` when there is none yet.
-    trained
-        The new rows, with the column ``verdict`` (``promote`` or any other word) beside those of the fleet table.
-    shared
-        Shared models that the new rows may refer to; only those of either side that a row refers to are kept.
+    Raises ``ValueError`` when a column is missing, a job occurs twice, or a row refers to a shared model that neither
+    side has.
 
-    Returns
-    -------
-    Fleet
-        Sorted by job, without ``verdict``. A job that has no champion and no promoted row is absent: the loop uses its
-        fallback for it. A metric that only one side knows is NaN on the other.
-
-    Raises
-    ------
-    ValueError
-        When a column is missing, a job occurs twice, or a row refers to a shared model that neither side has.
+    ``champion``: the fleet of the present champion; ``None`` when there is none yet.
+    ``trained``: the new rows, with the column ``verdict`` (``promote`` or any other word) beside those of the fleet
+    table.
+    ``shared``: shared models that the new rows may refer to; only those of either side that a row refers to are kept.
+    Returns sorted by job, without ``verdict``. A job that has no champion and no promoted row is absent: the loop uses
+    its fallback for it. A metric that only one side knows is NaN on the other.
     """
     _refuse_bad_rows(trained, required=(*KEYS, VERDICT), what="the trained rows")
     accepted = trained[trained[VERDICT] == PROMOTE].drop(columns=VERDICT)
@@ -97,11 +80,8 @@ def merge_rows(champion: Fleet | None, trained: pd.DataFrame, shared: Mapping[st
 def checked_fleet(fleet: Fleet) -> Fleet:
     """Return ``fleet`` in the form that is published: sorted by job, keys first, no shared model that nobody uses.
 
-    Raises
-    ------
-    ValueError
-        When it is empty, a column is missing, a job occurs twice, a state is not JSON, or a shared model is missing or
-        not the one that its name says.
+    Raises ``ValueError`` when it is empty, a column is missing, a job occurs twice, a state is not JSON, or a shared
+    model is missing or not the one that its name says.
     """
     if fleet.jobs.empty:
         raise ValueError("the fleet table has no rows: no job has a model that may be published")
@@ -127,15 +107,9 @@ def write_fleet(fleet: Fleet, path: Path) -> str:
 def read_fleet(path: Path, version: int | None = None) -> Fleet:
     """Read a fleet; it holds text and numbers only, so nothing is unpickled.
 
-    Parameters
-    ----------
-    version
-        Number of the version that the file is of: rows that were not carried over were trained in it.
+    Raises ``FleetCorrupt`` when the file is not Parquet, lacks a column, or lacks a shared model.
 
-    Raises
-    ------
-    FleetCorrupt
-        When the file is not Parquet, lacks a column, or lacks a shared model.
+    ``version``: number of the version that the file is of: rows that were not carried over were trained in it.
     """
     try:
         table = pd.read_parquet(path)
@@ -151,10 +125,7 @@ def read_fleet(path: Path, version: int | None = None) -> Fleet:
 def read_row(path: Path, job: str) -> FleetRow | None:
     """Read one job's row, and what it shares, without the others' (milliseconds); ``None`` when the job is not there.
 
-    Raises
-    ------
-    FleetCorrupt
-        When the file is not Parquet, lacks a column, or lacks a shared model.
+    Raises ``FleetCorrupt`` when the file is not Parquet, lacks a column, or lacks a shared model.
     """
     try:
         found = pd.read_parquet(path, columns=list(KEYS), filters=[("job", "==", job)])

@@ -21,51 +21,28 @@ Parameter = str | int | float | bool
 
 @dataclass(frozen=True)
 class TrainingData:
-    """The data that a training read.
+    """The data that a training read."""
 
-    Attributes
-    ----------
-    name
-        Short name, for example ``workload_features``.
-    location
-        Path or URI of the table.
-    digest
-        SHA-256 (or another digest) of what was read; MLflow shows its first 36 characters, a tag carries all of it.
-    rows
-        Rows that were read.
-    columns
-        Column -> type, in words.
-    """
-
-    name: str
-    location: str
+    name: str  # short name, for example ``workload_features``
+    location: str  # path or URI of the table
+    # SHA-256 (or another digest) of what was read; MLflow shows its first 36 characters, a tag carries all of it
     digest: str
-    rows: int
-    columns: Mapping[str, str] = field(default_factory=dict)
+    rows: int  # rows that were read
+    columns: Mapping[str, str] = field(default_factory=dict)  # column -> type, in words
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """One family as it was tried on every job: one nested run.
+    """One family as it was tried on every job: one nested run."""
 
-    Attributes
-    ----------
-    family
-        For example ``auto-arima``.
-    per_job
-        One row per job: column ``job``, float metrics (``wape``, ``fit_s``: the unit is in the name), booleans
-        (``beats_naive``) whose share is logged, and text that only the table shows, but for ``error``, whose count
-        is logged. Name metrics alike in all candidates: the compare page puts one name into one row.
-    parameters
-        Short settings of the family, shown as columns of the compare page.
-    pictures
-        File name (``.png``) -> PNG bytes.
-    """
-
-    family: str
+    family: str  # for example ``auto-arima``
+    # One row per job: column ``job``, float metrics (``wape``, ``fit_s``: the unit is in the name), booleans
+    # (``beats_naive``) whose share is logged, and text that only the table shows, but for ``error``, whose count is
+    # logged. Name metrics alike in all candidates: the compare page puts one name into one row
     per_job: pd.DataFrame
+    # Short settings of the family, shown as columns of the compare page
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
-    pictures: Pictures = field(default_factory=dict)
+    pictures: Pictures = field(default_factory=dict)  # file name (``.png``) -> PNG bytes
 
 
 @dataclass(frozen=True)
@@ -81,35 +58,20 @@ class JobDetail:
 
 @dataclass(frozen=True)
 class Publication:
-    """A training to be recorded, and the fleet that it proposes.
+    """A training to be recorded, and the fleet that it proposes."""
 
-    Attributes
-    ----------
-    name
-        Registered model, one of :data:`FLEET_MODELS`.
-    fleet
-        One row per job, and the models that they share; see :func:`perdix.models.registry.merge_rows` for a retrain of
-        some jobs.
-    candidates
-        Every family that was tried.
-    data
-        What was trained on.
-    started_at_s
-        Epoch seconds at which the training started.
-    details
-        Per-job runs; beyond ``Registry.DETAIL_LIMIT`` jobs they are left out unless ``all_details``.
-    tags
-        For example ``{"dagster.run_id": ...}``; the commit and perdix' version are added.
-    """
-
-    name: str
+    name: str  # registered model, one of :data:`FLEET_MODELS`
+    # One row per job, and the models that they share; see :func:`perdix.models.registry.merge_rows` for a retrain of
+    # some jobs
     fleet: Fleet
-    candidates: Sequence[Candidate]
-    data: TrainingData
-    started_at_s: float
+    candidates: Sequence[Candidate]  # every family that was tried
+    data: TrainingData  # what was trained on
+    started_at_s: float  # epoch seconds at which the training started
+    # Per-job runs; beyond ``Registry.DETAIL_LIMIT`` jobs they are left out unless ``all_details``
     details: Sequence[JobDetail] = ()
     all_details: bool = False
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    # For example ``{"dagster.run_id": ...}``; the commit and perdix' version are added
     tags: Mapping[str, str] = field(default_factory=dict)
     pictures: Pictures = field(default_factory=dict)
 

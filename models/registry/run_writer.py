@@ -37,22 +37,12 @@ def origin_tags(role: str, digest: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class RunWriter:
-    """Writes runs of one experiment that belong together.
+    """Writes runs of one experiment that belong together."""
 
-    Attributes
-    ----------
-    client
-        An ``MlflowClient``.
-    started_at_s
-        Epoch seconds at which the work behind the runs started.
-    tags
-        Of every run.
-    """
-
-    client: Any
+    client: Any  # an ``MlflowClient``
     experiment_id: str
-    started_at_s: float
-    tags: Mapping[str, str]
+    started_at_s: float  # epoch seconds at which the work behind the runs started
+    tags: Mapping[str, str]  # of every run
 
     @contextmanager
     def run(self, name: str, tags: Mapping[str, str]) -> Iterator[str]:

@@ -32,10 +32,7 @@ def prepare(home: Home, ui_url: str | None = None) -> Registry:
 
     Safe when several processes start at once: MLflow's migrations race, so they run under a file lock.
 
-    Raises
-    ------
-    RegistryUnavailable
-        When the database or the server cannot be used.
+    Raises ``RegistryUnavailable`` when the database or the server cannot be used.
     """
     home.make()
     registry = Registry(home.mlflow_url, home.mlflow_artifacts, ui_url=ui_url or Registry.ui_url)
@@ -51,20 +48,12 @@ def gate_locked(home: Home, name: str) -> AbstractContextManager[None]:
 
 @dataclass(frozen=True)
 class Registry:
-    """MLflow behind one explicit URI.
+    """MLflow behind one explicit URI."""
 
-    Attributes
-    ----------
-    tracking_uri
-        Database or server that holds runs and versions.
-    artifact_root
-        Folder or URI (``s3://...``) for artifacts when ``tracking_uri`` is a database; a server decides for itself.
-    ui_url
-        Where people see it, for links in Dagster; a server's own address when there is one.
-    """
-
-    tracking_uri: str
+    tracking_uri: str  # database or server that holds runs and versions
+    # Folder or URI (``s3://...``) for artifacts when ``tracking_uri`` is a database; a server decides for itself
     artifact_root: Path | str
+    # Where people see it, for links in Dagster; a server's own address when there is one
     ui_url: str = "http://127.0.0.1:5000"
 
     DETAIL_LIMIT: ClassVar[int] = 10
@@ -80,12 +69,9 @@ class Registry:
     def publish(self, publication: Publication) -> Published:
         """Record a training and register its fleet with the alias ``challenger``.
 
-        Raises
-        ------
-        ValueError
-            When the publication is not well-formed (see :class:`perdix.models.registry.Publication`).
-        RegistryUnavailable
-            When MLflow fails on the way; the parent run is then marked FAILED and no alias was moved.
+        Raises ``ValueError`` when the publication is not well-formed (see :class:`perdix.models.registry.Publication`);
+        ``RegistryUnavailable`` when MLflow fails on the way; the parent run is then marked FAILED and no alias was
+        moved.
         """
         limit = len(publication.details) if publication.all_details else self.DETAIL_LIMIT
         with tracking.reached(self.tracking_uri, f"publishing {publication.name}"):
@@ -97,12 +83,8 @@ class Registry:
     def record(self, comparison: Comparison) -> Recorded:
         """Record things that were compared on the same data; registers nothing.
 
-        Raises
-        ------
-        ValueError
-            When two of them have one name.
-        RegistryUnavailable
-            When MLflow fails on the way; the parent run is then marked FAILED.
+        Raises ``ValueError`` when two of them have one name; ``RegistryUnavailable`` when MLflow fails on the way; the
+        parent run is then marked FAILED.
         """
         with tracking.reached(self.tracking_uri, f"recording {comparison.name}"):
             client = tracking.client(self.tracking_uri)
@@ -115,9 +97,7 @@ class Registry:
 
         MLflow cannot compare and set an alias, so call it under :func:`gate_locked`.
 
-        Raises
-        ------
-        NotRegistered, RegistryUnavailable
+        Raises ``NotRegistered``, ``RegistryUnavailable``.
         """
         wanted = self.version(name, version)
         champion = self.current_version(name)
@@ -140,9 +120,7 @@ class Registry:
     def current_version(self, name: str, alias: str = CHAMPION) -> FleetVersion | None:
         """Return the version that holds an alias, ``None`` when none does (one query: about 3 ms on SQLite).
 
-        Raises
-        ------
-        RegistryUnavailable
+        Raises ``RegistryUnavailable``.
         """
         database = tracking.sqlite_file(self.tracking_uri)
         if database is not None and not database.exists():

@@ -9,21 +9,11 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class Wanted:
-    """The next point.
+    """The next point."""
 
-    Attributes
-    ----------
-    index
-        On the axis, from 0.
-    step
-        Units between it and the point before it in the direction of the step; of a midpoint, to its neighbours.
-    why
-        In words.
-    """
-
-    index: int
-    step: int
-    why: str
+    index: int  # on the axis, from 0
+    step: int  # units between it and the point before it in the direction of the step; of a midpoint, to its neighbours
+    why: str  # in words
 
 
 # A sweep yields what it wants, is sent the records/s there (None: the size failed), and returns why it ended.
@@ -46,10 +36,7 @@ class SamplingRule(Protocol):
     def sweep(self, last: int, *, reaches_per_s: float | None = None) -> Sweep:
         """Return a new sweep over the indices 0 to ``last``, ascending amounts of the resource.
 
-        Parameters
-        ----------
-        reaches_per_s
-            What the most of this resource is known to make possible, records/s. A sweep that stops where performance
-            no longer grows does not do so before it has come near.
+        ``reaches_per_s``: what the most of this resource is known to make possible, records/s. A sweep that stops where
+        performance no longer grows does not do so before it has come near.
         """
         ...

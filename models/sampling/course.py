@@ -20,21 +20,11 @@ Known = Mapping[GridPoint, float | None]  # records/s of what was tried; None wh
 
 @dataclass(frozen=True)
 class Next:
-    """What is to be sampled next.
+    """What is to be sampled next."""
 
-    Attributes
-    ----------
-    point
-        The size; ``None`` when sampling is over.
-    step
-        Units from the point before it, along the axis that is swept.
-    why
-        Why this size, or why it is over.
-    """
-
-    point: GridPoint | None
-    step: int
-    why: str
+    point: GridPoint | None  # the size; ``None`` when sampling is over
+    step: int  # units from the point before it, along the axis that is swept
+    why: str  # why this size, or why it is over
 
 
 def next_size(rule: SamplingRule, grid: Grid, known: Known) -> Next:

@@ -21,30 +21,20 @@ class DynamicStep:
     """Steps grow where performance is flat and shrink where it is steep; gaps are filled where it fluctuates.
 
     All shares are of the scale: the best performance that is known; from the start on, that of the largest size.
-
-    Attributes
-    ----------
-    longest
-        Largest step, in units.
-    evenness
-        Gradient (share of the scale per unit) at which a step has one unit. At a gradient ``g``, taken over the last
-        two steps because each sample is noisy, the next step has ``(evenness / g)^(2/3)`` units, at least half and at
-        most twice as many as the last. Then all intervals add the same to the squared error of a model that is
-        constant between samples, as a forest is: an interval of ``h`` units adds ``h (g h)^2``.
-    fluctuation
-        A new point that misses the line through the last two by more, or falls by more, makes midpoints be sampled.
-    gain, patience
-        The sweep ends after ``patience`` steps that each gained less than the share ``gain``.
-    near
-        It does not end below this share of what the largest size makes possible.
     """
 
-    longest: int = 16
+    longest: int = 16  # largest step, in units
+    # Gradient (share of the scale per unit) at which a step has one unit. At a gradient ``g``, taken over the last two
+    # steps because each sample is noisy, the next step has ``(evenness / g)^(2/3)`` units, at least half and at most
+    # twice as many as the last. Then all intervals add the same to the squared error of a model that is constant
+    # between samples, as a forest is: an interval of ``h`` units adds ``h (g h)^2``
     evenness: float = 0.22
+    # A new point that misses the line through the last two by more, or falls by more, makes midpoints be sampled
     fluctuation: float = 0.3
+    # gain, patience: the sweep ends after ``patience`` steps that each gained less than the share ``gain``
     gain: float = 0.05
     patience: int = 2
-    near: float = 0.95
+    near: float = 0.95  # it does not end below this share of what the largest size makes possible
 
     def __post_init__(self) -> None:
         if self.longest < 1 or self.patience < 1:

@@ -35,10 +35,7 @@ _WHOLE = ("operator", "method", "core_s", "worker_s", "began_s", "ended_s", "end
 def rows_of(found: OperatorSamples) -> pd.DataFrame:
     """Return samples as rows: one per sample in order, then one per size that failed.
 
-    Raises
-    ------
-    ValueError
-        When there is neither.
+    Raises ``ValueError`` when there is neither.
     """
     if not found.tried:
         raise ValueError(f"no size of {found.operator} was sampled: there is nothing to keep")
@@ -55,15 +52,10 @@ def rows_of(found: OperatorSamples) -> pd.DataFrame:
 def samples_of(rows: pd.DataFrame, place: str = "the samples") -> OperatorSamples:
     """Return the samples of rows.
 
-    Parameters
-    ----------
-    place
-        Where they are from, for the messages.
+    Raises ``ValueError`` when a column is missing, there is no row, rows of several operators are mixed, or a sample
+    has no performance.
 
-    Raises
-    ------
-    ValueError
-        When a column is missing, there is no row, rows of several operators are mixed, or a sample has no performance.
+    ``place``: where they are from, for the messages.
     """
     missing = [name for name in (*COLUMNS, *LISTS) if name not in rows.columns]
     if missing:

@@ -9,57 +9,33 @@ from perdix.models.performance.contract import Sample
 
 @dataclass(frozen=True)
 class FailedSize:
-    """A size of which there is no sample.
+    """A size of which there is no sample."""
 
-    Attributes
-    ----------
-    cpu_cores, memory_mb
-        What the instance was given, cores and MB.
-    why
-        What happened, in words.
-    took_s
-        Seconds that it took to find out.
-    """
-
+    # cpu_cores, memory_mb: what the instance was given, cores and MB
     cpu_cores: float
     memory_mb: float
-    why: str
-    took_s: float = 0.0
+    why: str  # what happened, in words
+    took_s: float = 0.0  # seconds that it took to find out
 
 
 @dataclass(frozen=True)
 class OperatorSamples:
-    """All samples of one sampling.
+    """All samples of one sampling."""
 
-    Attributes
-    ----------
-    operator
-        Stream job or operator whose workers were sampled.
-    method
-        How sizes were chosen: ``dsa``, or ``fssa-<step>``.
-    samples, failed
-        In the order in which they were taken.
-    core_s, worker_s
-        What it cost: cores of the sampling instances times seconds, and seconds of them. They worked off live traffic
-        meanwhile, so this is no extra cost but an upper bound of it.
-    began_s, ended_s
-        Epoch seconds.
-    ended_because
-        Why no further size was sampled.
-    notes
-        What else went wrong, in words; the samples stand.
-    """
-
-    operator: str
-    method: str
+    operator: str  # stream job or operator whose workers were sampled
+    method: str  # how sizes were chosen: ``dsa``, or ``fssa-<step>``
+    # samples, failed: in the order in which they were taken
     samples: tuple[Sample, ...]
     failed: tuple[FailedSize, ...] = ()
+    # core_s, worker_s: what it cost: cores of the sampling instances times seconds, and seconds of them. They worked
+    # off live traffic meanwhile, so this is no extra cost but an upper bound of it
     core_s: float = 0.0
     worker_s: float = 0.0
+    # began_s, ended_s: epoch seconds
     began_s: float = 0.0
     ended_s: float = 0.0
-    ended_because: str = ""
-    notes: tuple[str, ...] = ()
+    ended_because: str = ""  # why no further size was sampled
+    notes: tuple[str, ...] = ()  # what else went wrong, in words; the samples stand
 
     @property
     def tried(self) -> int:

@@ -41,10 +41,7 @@ POLICIES: Mapping[str, tuple[type[Strict], Callable[[Any], Policy]]] = {
 def build_policy(name: str, options: Mapping[str, Any] | None = None) -> Policy:
     """Return the policy ``name`` with ``options``; what it must hold comes with each situation.
 
-    Raises
-    ------
-    SettingsError
-        Naming what is not known or not allowed, and the nearest that is.
+    Raises ``SettingsError``, naming what is not known or not allowed, and the nearest that is.
     """
     return made_of(POLICIES, name, options)
 

@@ -22,10 +22,7 @@ def made_of(
 ) -> Made:
     """Return what ``table`` makes of ``name`` and ``options``.
 
-    Raises
-    ------
-    SettingsError
-        Naming what is not known or not allowed, and the nearest that is.
+    Raises ``SettingsError``, naming what is not known or not allowed, and the nearest that is.
     """
     if name not in table:
         raise SettingsError(f"unknown {kind} '{name}'; {_nearest(name, list(table))}")

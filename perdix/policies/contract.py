@@ -52,104 +52,59 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True)
 class SizedWorker:
-    """A worker of one size: what it is given, costs, and is expected to process.
-
-    Attributes
-    ----------
-    per_s
-        Records/s that one such worker processes at most.
-    extrapolated
-        Whether ``per_s`` lies beyond what was sampled: it is then no more than a guess.
-    """
+    """A worker of one size: what it is given, costs, and is expected to process."""
 
     cpu_cores: float
     memory_mb: float
     price_per_h: float
-    per_s: float
-    extrapolated: bool = False
+    per_s: float  # records/s that one such worker processes at most
+    extrapolated: bool = False  # whether ``per_s`` lies beyond what was sampled: it is then no more than a guess
 
 
 @dataclass(frozen=True)
 class Situation:
-    """All that a policy may know at one tick.
+    """All that a policy may know at one tick."""
 
-    Attributes
-    ----------
-    now_s
-        Epoch seconds: the tick's one read of the clock.
-    scale_out
-        Workers that really run.
-    workload_per_s
-        Mean workload since the last tick, records/s.
-    recent_workload_per_s
-        Mean workload over the last checkpoint interval, records/s: what a restart must replay at worst.
-    lag_records
-        Consumer lag, records; ``None`` when it is not measured.
-    cpu_load
-        Mean CPU load over workers, ratio; ``None`` when it is not measured.
-    capacities
-        Scale-out -> estimate, for every scale-out within the bounds; empty when nothing is known.
-    since_rescale_s
-        Seconds since the last rescale was applied; infinite when there was none.
-    rescales_today
-        Rescales that were applied within the last 24 hours.
-    memory
-        What the policy asked to remember with its last decision.
-    throughput_per_s
-        Mean records/s since the last tick, summed over workers; ``None`` when it is not known.
-    worker_cpu, worker_busy
-        Mean CPU load, and share of time in which the busiest task worked, since the last tick, of each worker that
-        reports now (ratios); empty when they are not measured.
-    uptime_s
-        Seconds since the job last started; ``None`` when it is not measured.
-    latency_p95_ms
-        Mean of the p95 end-to-end latency since the last tick, ms; ``None`` when it is not measured.
-    seen_late
-        When in the last minutes it was above its objective, or the job stood still.
-    profiled
-        What the job's profile taught; ``None`` when it has none.
-    sizes
-        Size -> worker of that size, for a job whose workers may differ and whose performance is known.
-    mix
-        Size -> workers that run, zeros left out; they sum to ``scale_out``. Empty where workers are equal.
-    minutes
-        Mean workload of the last minutes, records/s, shape ``(n,)``, the newest last, NaN where it was not measured.
-    foresight
-        How far ahead the load can be foreseen at all; ``None`` while that is not known.
-    events
-        Names of the known events that the forecast reckons with.
-    further
-        A forecast in longer steps of more than the other one covers, for a policy that looks so far, where such
-        forecasts came true on this job; ``None`` where they did not, or not yet.
-    """
-
-    now_s: float
-    scale_out: int
-    workload_per_s: float
+    now_s: float  # epoch seconds: the tick's one read of the clock
+    scale_out: int  # workers that really run
+    workload_per_s: float  # mean workload since the last tick, records/s
+    # Mean workload over the last checkpoint interval, records/s: what a restart must replay at worst
     recent_workload_per_s: float
-    lag_records: float | None
-    cpu_load: float | None
+    lag_records: float | None  # consumer lag, records; ``None`` when it is not measured
+    cpu_load: float | None  # mean CPU load over workers, ratio; ``None`` when it is not measured
     forecast: Forecast
+    # Scale-out -> estimate, for every scale-out within the bounds; empty when nothing is known
     capacities: Mapping[int, Estimate]
     downtimes: Downtimes
     bounds: Bounds
     objectives: Objectives
-    since_rescale_s: float = float("inf")
-    rescales_today: int = 0
+    since_rescale_s: float = float("inf")  # seconds since the last rescale was applied; infinite when there was none
+    rescales_today: int = 0  # rescales that were applied within the last 24 hours
     tick_interval_s: float = 60.0
-    memory: Mapping[str, Any] = field(default_factory=dict)
+    memory: Mapping[str, Any] = field(default_factory=dict)  # what the policy asked to remember with its last decision
+    # Mean records/s since the last tick, summed over workers; ``None`` when it is not known
     throughput_per_s: float | None = None
+    # worker_cpu, worker_busy: mean CPU load, and share of time in which the busiest task worked, since the last tick,
+    # of each worker that reports now (ratios); empty when they are not measured
     worker_cpu: tuple[float, ...] = ()
     worker_busy: tuple[float, ...] = ()
-    uptime_s: float | None = None
+    uptime_s: float | None = None  # seconds since the job last started; ``None`` when it is not measured
+    # Mean of the p95 end-to-end latency since the last tick, ms; ``None`` when it is not measured
     latency_p95_ms: float | None = None
+    # When in the last minutes it was above its objective, or the job stood still
     seen_late: SeenLate = field(default_factory=SeenLate)
-    profiled: Profiled | None = None
+    profiled: Profiled | None = None  # what the job's profile taught; ``None`` when it has none
+    # Size -> worker of that size, for a job whose workers may differ and whose performance is known
     sizes: Mapping[str, SizedWorker] = field(default_factory=dict)
+    # Size -> workers that run, zeros left out; they sum to ``scale_out``. Empty where workers are equal
     mix: Mapping[str, int] = field(default_factory=dict)
+    # Mean workload of the last minutes, records/s, shape ``(n,)``, the newest last, NaN where it was not measured
     minutes: Values = field(default_factory=lambda: np.zeros(0))
+    # How far ahead the load can be foreseen at all; ``None`` while that is not known
     foresight: Foresight | None = None
-    events: tuple[str, ...] = ()
+    events: tuple[str, ...] = ()  # names of the known events that the forecast reckons with
+    # A forecast in longer steps of more than the other one covers, for a policy that looks so far, where such forecasts
+    # came true on this job; ``None`` where they did not, or not yet
     further: Forecast | None = None
 
     @property
@@ -186,91 +141,53 @@ class Situation:
 
 @dataclass(frozen=True)
 class Candidate:
-    """One scale-out that was examined, and the rule that rejected it (``None``: it was accepted).
-
-    Attributes
-    ----------
-    mix
-        Size -> workers, where a mix of sizes was examined.
-    """
+    """One scale-out that was examined, and the rule that rejected it (``None``: it was accepted)."""
 
     scale_out: int
     capacity_per_s: float
     recovery_s: float | None
     rejected_by: str | None
-    mix: Mapping[str, int] = field(default_factory=dict)
+    mix: Mapping[str, int] = field(default_factory=dict)  # size -> workers, where a mix of sizes was examined
 
 
 @dataclass(frozen=True)
 class Planned:
-    """One stage of a plan over time.
+    """One stage of a plan over time."""
 
-    Attributes
-    ----------
-    after_s
-        Seconds from the decision to the stage's beginning.
-    load_per_s
-        What is expected to arrive, records/s.
-    scale_out
-        Workers that the plan runs then.
-    late_share
-        Share of the stage's seconds that are expected to be late.
-    worker_s
-        What the stage costs in worker-seconds, with the price of what is late and of a rescale.
-    lasts_s
-        Seconds that the stage lasts.
-    """
-
-    after_s: float
-    load_per_s: float
-    scale_out: int
-    late_share: float
-    worker_s: float
-    lasts_s: float = 60.0
+    after_s: float  # seconds from the decision to the stage's beginning
+    load_per_s: float  # what is expected to arrive, records/s
+    scale_out: int  # workers that the plan runs then
+    late_share: float  # share of the stage's seconds that are expected to be late
+    worker_s: float  # what the stage costs in worker-seconds, with the price of what is late and of a rescale
+    lasts_s: float = 60.0  # seconds that the stage lasts
 
 
 @dataclass(frozen=True)
 class AgainstFixed:
-    """What ran over the last hours against the best fixed size of the same hours; newer hours weigh more.
+    """What ran over the last hours against the best fixed size of the same hours; newer hours weigh more."""
 
-    Attributes
-    ----------
-    workers, late_share
-        Mean that ran, and the share of the time that was late.
-    fixed_workers, fixed_late_share
-        Of the fewest workers that, kept, would have stayed within the error budget.
-    loses
-        Whether what ran needed clearly more, and was not late less often.
-    """
-
+    # workers, late_share: mean that ran, and the share of the time that was late
     workers: float
     late_share: float
+    # fixed_workers, fixed_late_share: of the fewest workers that, kept, would have stayed within the error budget
     fixed_workers: float
     fixed_late_share: float
-    loses: bool
+    loses: bool  # whether what ran needed clearly more, and was not late less often
 
 
 @dataclass(frozen=True)
 class Decision:
     """What a policy chose, and why.
 
-    Attributes
-    ----------
-    scale_out
-        Workers to run.
-    sentence
-        The binding constraint in one sentence, with its numbers.
-    recovery_s
-        Predicted recovery time of the chosen scale-out in seconds; ``None`` where the policy predicts none.
-    mix
-        Size -> workers to run, zeros left out; they sum to ``scale_out``. Empty: the policy knows no sizes.
-    plan
-        The coming stages as the policy expects them, the first one first; empty where it does not plan over time.
-    budget_left
-        What is left of the error budget of the last hours, fading over 8 h (1: all of it, below 0: overspent);
-        ``None`` where the policy does not reckon with it.
-    against_fixed
-        What ran against a fixed size; ``None`` where the policy does not compare, or has not seen an hour yet.
+    ``scale_out``: workers to run.
+    ``sentence``: the binding constraint in one sentence, with its numbers.
+    ``recovery_s``: predicted recovery time of the chosen scale-out in seconds; ``None`` where the policy predicts none.
+    ``mix``: size -> workers to run, zeros left out; they sum to ``scale_out``. Empty: the policy knows no sizes.
+    ``plan``: the coming stages as the policy expects them, the first one first; empty where it does not plan over time.
+    ``budget_left``: what is left of the error budget of the last hours, fading over 8 h (1: all of it, below 0:
+    overspent); ``None`` where the policy does not reckon with it.
+    ``against_fixed``: what ran against a fixed size; ``None`` where the policy does not compare, or has not seen an
+    hour yet.
     """
 
     policy: str
@@ -300,15 +217,10 @@ class Decision:
 
 
 class Policy(Protocol):
-    """Pure and deterministic: the same situation gives the same decision.
-
-    Attributes
-    ----------
-    learns
-        Whether it decides by what was learned of the job, which may be wrong, and not by what is measured alone.
-    """
+    """Pure and deterministic: the same situation gives the same decision."""
 
     name: str
+    # Whether it decides by what was learned of the job, which may be wrong, and not by what is measured alone
     learns: bool
 
     def decide(self, situation: Situation) -> Decision:
@@ -318,12 +230,6 @@ class Policy(Protocol):
 
 @runtime_checkable
 class LooksFurther(Protocol):
-    """A policy that plans further ahead than the 15 minutes of the papers, where the load can be foreseen so far.
+    """A policy that plans further ahead than the 15 minutes of the papers, where the load can be foreseen so far."""
 
-    Attributes
-    ----------
-    horizon_s
-        How far, seconds.
-    """
-
-    horizon_s: float
+    horizon_s: float  # how far, seconds

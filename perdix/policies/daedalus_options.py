@@ -20,33 +20,24 @@ class DaedalusOptions(Strict):
     capacity that is not sure, and whatever the stop costs those who wait. What that costs and saves on the twin:
     docs/results.md.
 
-    Attributes
-    ----------
-    recovery_time_s
-        Target of the predicted recovery time in seconds; the job's objective when absent.
-    grace_s
-        No action for so long after a rescale.
-    recent_s
-        For so long after a rescale, a scale-out that carries the present load is kept.
-    long_lived
-        Whether a new scale-out must carry the maximum of the forecast within ``horizon_s``.
-    horizon_s
-        How far ahead a new scale-out must last, in seconds; the whole forecast when absent (in the paper 15
-        minutes). Shorter for workloads that rise and fall within minutes, where rescales are cheap.
-    count_lag
-        Whether the present consumer lag counts as work to catch up. The paper does not mention it; its program adds it.
-    quantile
-        Decide on this quantile: of the highest rate where a capacity must carry all that comes, of the rate in each
-        second where arrivals add up to a backlog. On the mean forecast when absent, as the paper does.
-    confidence
-        Probability with which a scale-out other than the one that runs must have the capacity that is counted on: keys
-        may fall badly after a rescale. The paper takes the mean, which is 0.5.
-    worth_delay_s
-        What a rescale must be worth: delaying every record by so many seconds, on average over the time for which the
-        scale-out stays, weighs as much as the workers that the load keeps busy. Scaling in must save more workers than
-        its delay weighs; it stays until the forecast leaves what it suits, ``KEPT_S`` at least. Of larger scale-outs
-        that hold, the one is taken whose workers and delay over ``KEPT_S`` weigh least together. Where none holds, what
-        runs is kept if less will wait so than after a rescale. When absent the delay weighs nothing, as in the paper.
+    ``recovery_time_s``: target of the predicted recovery time in seconds; the job's objective when absent.
+    ``grace_s``: no action for so long after a rescale.
+    ``recent_s``: for so long after a rescale, a scale-out that carries the present load is kept.
+    ``long_lived``: whether a new scale-out must carry the maximum of the forecast within ``horizon_s``.
+    ``horizon_s``: how far ahead a new scale-out must last, in seconds; the whole forecast when absent (in the paper 15
+    minutes). Shorter for workloads that rise and fall within minutes, where rescales are cheap.
+    ``count_lag``: whether the present consumer lag counts as work to catch up. The paper does not mention it; its
+    program adds it.
+    ``quantile``: decide on this quantile: of the highest rate where a capacity must carry all that comes, of the rate
+    in each second where arrivals add up to a backlog. On the mean forecast when absent, as the paper does.
+    ``confidence``: probability with which a scale-out other than the one that runs must have the capacity that is
+    counted on: keys may fall badly after a rescale. The paper takes the mean, which is 0.5.
+    ``worth_delay_s``: what a rescale must be worth: delaying every record by so many seconds, on average over the time
+    for which the scale-out stays, weighs as much as the workers that the load keeps busy. Scaling in must save more
+    workers than its delay weighs; it stays until the forecast leaves what it suits, ``KEPT_S`` at least. Of larger
+    scale-outs that hold, the one is taken whose workers and delay over ``KEPT_S`` weigh least together. Where none
+    holds, what runs is kept if less will wait so than after a rescale. When absent the delay weighs nothing, as in the
+    paper.
     """
 
     model_config = ConfigDict(allow_inf_nan=False)

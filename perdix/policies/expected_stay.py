@@ -17,15 +17,10 @@ def expected_stay_s(
 
     Beyond its horizon the forecast goes on along the slope of its last third.
 
-    Parameters
-    ----------
-    low_per_s, high_per_s
-        Below the one a smaller scale-out will do, above the other a larger one is needed; records/s.
+    Raises ``ValueError`` when the forecast is empty or has NaN.
 
-    Raises
-    ------
-    ValueError
-        When the forecast is empty or has NaN.
+    ``low_per_s``, ``high_per_s``: below the one a smaller scale-out will do, above the other a larger one is needed;
+    records/s.
     """
     rates, step_s = forecast_rates(forecast, quantile), forecast.step_s
     half = max(1, round(SLOPE_SHARE * len(rates) / 2))

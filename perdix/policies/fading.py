@@ -10,12 +10,8 @@ def since(at_s: float | None, now_s: float, *, memory_s: float, longest_s: float
 
     Time beyond ``longest_s`` was not observed and is not counted. A clock that steps back counts nothing.
 
-    Parameters
-    ----------
-    at_s
-        Epoch seconds of the last count; ``None`` before the first.
-    memory_s
-        After which a second weighs 1 / e.
+    ``at_s``: epoch seconds of the last count; ``None`` before the first.
+    ``memory_s``: after which a second weighs 1 / e.
     """
     passed_s = 0.0 if at_s is None else max(now_s - at_s, 0.0)
     return math.exp(-passed_s / memory_s), min(passed_s, longest_s)

@@ -27,21 +27,11 @@ _AT = np.array([_NORMAL.inv_cdf((part + 0.5) / PARTS) for part in range(PARTS)])
 
 @dataclass(frozen=True)
 class Trial:
-    """A smaller size to find out about.
+    """A smaller size to find out about."""
 
-    Attributes
-    ----------
-    scale_out
-        Workers.
-    chance
-        That it holds, 0 to 1.
-    worth
-        What trying it saves on average, less what it costs, worker-seconds.
-    """
-
-    scale_out: int
-    chance: float
-    worth: float
+    scale_out: int  # workers
+    chance: float  # that it holds, 0 to 1
+    worth: float  # what trying it saves on average, less what it costs, worker-seconds
 
 
 def best_trial(
@@ -49,14 +39,9 @@ def best_trial(
 ) -> Trial | None:
     """Return the trial that is worth most; ``None`` where none is worth what it costs.
 
-    Parameters
-    ----------
-    scale_outs
-        Those to look at, all below what runs.
-    least_per_s
-        Capacity from which on a size holds, records/s.
-    late_price
-        Worker-seconds that one late second weighs.
+    ``scale_outs``: those to look at, all below what runs.
+    ``least_per_s``: capacity from which on a size holds, records/s.
+    ``late_price``: worker-seconds that one late second weighs.
     """
     trials = [_trial(situation, situation.capacities[n], least_per_s, late_price) for n in scale_outs]
     return max((one for one in trials if one.worth > 0.0), key=lambda one: one.worth, default=None)

@@ -26,23 +26,17 @@ HIGHEST = 1e6  # instances: keeps a nonsense rate within what can be rounded
 class GlobalDs2Options(Strict):
     """Options of the policy; the defaults are those of the paper's runs on Flink (5.3), or else of its program.
 
-    Attributes
-    ----------
-    policy_interval_s
-        How often the rule is applied, to the means since it was applied last.
-    warm_up_s
-        For so long after a start nothing is measured.
-    activation, combine
-        How many results since the last rescale are gathered before one is acted on, and which of them counts.
-    rate_factor
-        Share by which the target rate is raised: head-room, which the paper does without.
-    target_rate_ratio
-        Where no scale-out results and the target rate is still more than so many times the throughput, the result is
-        raised by that ratio: overheads that useful time does not show. ``null``: never, which is the program's default.
-    tolerance
-        Relative excess over a whole number of instances that is taken for an error of rounding.
-    ignored_out, ignored_in
-        Changes of at most so many instances are not worth a rescale. The program ignores one instance fewer.
+    ``policy_interval_s``: how often the rule is applied, to the means since it was applied last.
+    ``warm_up_s``: for so long after a start nothing is measured.
+    ``activation``, ``combine``: how many results since the last rescale are gathered before one is acted on, and which
+    of them counts.
+    ``rate_factor``: share by which the target rate is raised: head-room, which the paper does without.
+    ``target_rate_ratio``: where no scale-out results and the target rate is still more than so many times the
+    throughput, the result is raised by that ratio: overheads that useful time does not show. ``null``: never, which is
+    the program's default.
+    ``tolerance``: relative excess over a whole number of instances that is taken for an error of rounding.
+    ``ignored_out``, ``ignored_in``: changes of at most so many instances are not worth a rescale. The program ignores
+    one instance fewer.
     """
 
     model_config = ConfigDict(allow_inf_nan=False)

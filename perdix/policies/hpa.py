@@ -24,22 +24,15 @@ Recommendation = tuple[float, int]  # epoch seconds, workers
 class HpaOptions(Strict):
     """Options of the policy; the defaults are those of Kubernetes, with the papers' usual target.
 
-    Attributes
-    ----------
-    target_cpu
-        Mean CPU load to hold, ratio.
-    cpu_request
-        What a worker requests of the CPU that it may use, ratio. Kubernetes measures use against the request: at 0.66 a
-        target of 80 % is a CPU load of 0.53.
-    tolerance
-        Relative distance from the target within which nothing changes.
-    stabilisation
-        ``kubernetes``: 300 s before scaling in, none before scaling out. ``paper``: 300 s in both directions, as the
-        baselines of Daedalus were run.
-    out_window_s, in_window_s
-        Stabilisation windows in seconds, in place of those of ``stabilisation``.
-    out_percent, out_workers, in_percent
-        What each ``period_s`` may change at most; out is the greater of the two.
+    ``target_cpu``: mean CPU load to hold, ratio.
+    ``cpu_request``: what a worker requests of the CPU that it may use, ratio. Kubernetes measures use against the
+    request: at 0.66 a target of 80 % is a CPU load of 0.53.
+    ``tolerance``: relative distance from the target within which nothing changes.
+    ``stabilisation``: ``kubernetes``: 300 s before scaling in, none before scaling out. ``paper``: 300 s in both
+    directions, as the baselines of Daedalus were run.
+    ``out_window_s``, ``in_window_s``: stabilisation windows in seconds, in place of those of ``stabilisation``.
+    ``out_percent``, ``out_workers``, ``in_percent``: what each ``period_s`` may change at most; out is the greater of
+    the two.
     """
 
     model_config = ConfigDict(allow_inf_nan=False)

@@ -19,18 +19,10 @@ MOST_SIZES = 12  # that are remembered, those that ran longest
 
 @dataclass(frozen=True)
 class LateAt:
-    """Late and all seconds at each size, in sums that fade with :data:`MEMORY_S`.
+    """Late and all seconds at each size, in sums that fade with :data:`MEMORY_S`."""
 
-    Attributes
-    ----------
-    sizes
-        Scale-out -> late seconds and seconds.
-    at_s
-        Epoch seconds up to which was counted; ``None`` before the first count.
-    """
-
-    sizes: Mapping[int, tuple[float, float]] = field(default_factory=dict)
-    at_s: float | None = None
+    sizes: Mapping[int, tuple[float, float]] = field(default_factory=dict)  # scale-out -> late seconds and seconds
+    at_s: float | None = None  # epoch seconds up to which was counted; ``None`` before the first count
 
     def counted(self, now_s: float, scale_out: int, late: float | None, *, longest_s: float) -> Self:
         """Return the sums with the time since the last count; ``late`` (0 to 1) of it was, ``None`` is unknown."""

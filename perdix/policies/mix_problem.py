@@ -25,35 +25,26 @@ HOUR_S = 3_600.0
 class MixOptions(Strict):
     """Options of the policies that choose mixes.
 
-    Attributes
-    ----------
-    epoch_s
-        Length of an epoch in seconds, at least the forecast's step: a mix is chosen to carry the highest rate of one.
-    horizon_s
-        How much of the forecast is planned for, seconds.
-    quantile
-        The first epoch is planned for this quantile of the forecast, those after it for as much above the mean as it is
-        then; all for the mean when ``None``. (A quantile further ahead is no rise of the load, only less certain.)
-    headroom
-        Share of the performance that is left free. What waits is worked off with it.
-    kept_headroom
-        Share that must be left free of what runs for it to stay for another epoch: less than of a new mix, so that a
-        load that rises a little more does not stop the job again.
-    catch_up_s
-        Seconds in which the consumer lag must be worked off; the job's objective for recoveries when absent. It asks
-        for more than the head-room only where that would take longer.
-    start_s, stop_s
-        Prices of starting and of stopping a worker, as seconds of running it.
-    change_s
-        Price of a change of the mix, as seconds of running what runs: it stops the whole job, which is not in the
-        paper. A plan with fewer changes is cheaper by it, so it must save that much to be worth one.
-    refuse_extrapolated
-        Start no worker of a size whose performance was extrapolated. Else such sizes are used, and named.
-    indifference
-        Share of a plan's cost for which a change is made with workers of the smallest size alone: they can be stopped
-        one by one when the forecast was wrong.
-    exact_candidates
-        Most mixes per epoch up to which the plan is certain to be the cheapest; beyond, it is a good one.
+    ``epoch_s``: length of an epoch in seconds, at least the forecast's step: a mix is chosen to carry the highest rate
+    of one.
+    ``horizon_s``: how much of the forecast is planned for, seconds.
+    ``quantile``: the first epoch is planned for this quantile of the forecast, those after it for as much above the
+    mean as it is then; all for the mean when ``None``. (A quantile further ahead is no rise of the load, only less
+    certain.).
+    ``headroom``: share of the performance that is left free. What waits is worked off with it.
+    ``kept_headroom``: share that must be left free of what runs for it to stay for another epoch: less than of a new
+    mix, so that a load that rises a little more does not stop the job again.
+    ``catch_up_s``: seconds in which the consumer lag must be worked off; the job's objective for recoveries when
+    absent. It asks for more than the head-room only where that would take longer.
+    ``start_s``, ``stop_s``: prices of starting and of stopping a worker, as seconds of running it.
+    ``change_s``: price of a change of the mix, as seconds of running what runs: it stops the whole job, which is not in
+    the paper. A plan with fewer changes is cheaper by it, so it must save that much to be worth one.
+    ``refuse_extrapolated``: start no worker of a size whose performance was extrapolated. Else such sizes are used, and
+    named.
+    ``indifference``: share of a plan's cost for which a change is made with workers of the smallest size alone: they
+    can be stopped one by one when the forecast was wrong.
+    ``exact_candidates``: most mixes per epoch up to which the plan is certain to be the cheapest; beyond, it is a good
+    one.
     """
 
     model_config = ConfigDict(allow_inf_nan=False)
@@ -74,25 +65,13 @@ class MixOptions(Strict):
 
 @dataclass(frozen=True)
 class Horizon:
-    """What is to be planned.
-
-    Attributes
-    ----------
-    first_per_s
-        What arrives in the first epoch at most, records/s.
-    staying
-        Whether what runs may stay for the first epoch although it leaves less free than a new mix must.
-    epoch_s
-        Length of an epoch, seconds.
-    by_cores
-        Whether cores stand for prices, because every size is free.
-    """
+    """What is to be planned."""
 
     problem: Problem
-    first_per_s: float
-    staying: bool
-    epoch_s: float
-    by_cores: bool
+    first_per_s: float  # what arrives in the first epoch at most, records/s
+    staying: bool  # whether what runs may stay for the first epoch although it leaves less free than a new mix must
+    epoch_s: float  # length of an epoch, seconds
+    by_cores: bool  # whether cores stand for prices, because every size is free
 
     @property
     def length_s(self) -> float:
@@ -103,17 +82,10 @@ class Horizon:
 def horizon_of(situation: Situation, running: dict[str, int], options: MixOptions, only: str | None) -> Horizon:
     """Return the horizon of a situation whose load and forecast are usable.
 
-    Parameters
-    ----------
-    running
-        Size -> workers that run, all of sizes that the situation knows.
-    only
-        The one size of which workers may be started; ``None``: every size.
+    Raises ``ValueError`` when the sizes do not allow as many workers as the bounds ask for.
 
-    Raises
-    ------
-    ValueError
-        When the sizes do not allow as many workers as the bounds ask for.
+    ``running``: size -> workers that run, all of sizes that the situation knows.
+    ``only``: the one size of which workers may be started; ``None``: every size.
     """
     sizes = situation.sizes
     epoch_s = max(options.epoch_s, situation.forecast.step_s)

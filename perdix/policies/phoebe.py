@@ -31,34 +31,22 @@ FAILURES_EVERY_S = 120.0
 class PhoebeOptions(Strict):
     """Options of the policy. :data:`AS_PRINTED` are those with which it decides as the paper prints it.
 
-    Attributes
-    ----------
-    recovery_time_s
-        Target of the recovery time in seconds; the job's objective when absent.
-    evaluation_s
-        Seconds between evaluations; a job that started later than that is left alone, because it recovers (paper 3.5).
-    horizon_s
-        How much of the forecast counts, seconds.
-    bins
-        Averaging bins of the forecast; the highest is the projected rate.
-    quantile
-        Decide on this quantile of the forecast; on the mean when ``None``, as the paper does.
-    observed
-        Whether the capacity that was observed of the running deployment counts, where it is less than the profile's
-        T_max: keys fall anew at each rescale, and the profile knows nothing of that.
-    confidence
-        Probability with which a scale-out must reach the T_max that is counted on: keys fall anew at each deployment.
-        The regression's value is 0.5.
-    target_share
-        Share of the target that the predicted recovery may take; the rest is for what nobody can foresee, such as how
-        long a restart takes. The paper plans for all of it.
-    lasting_s
-        A failure may come at any time until the next evaluation: the recovery is predicted for failures up to so many
-        seconds from now, and the longest counts. The paper predicts for a failure that happens now.
-    least_saving
-        Share of the workers that scaling in must save to be worth a stop, and
-    ignored_in
-        more than so many of them. The paper's program ignores two workers, the paper none.
+    ``recovery_time_s``: target of the recovery time in seconds; the job's objective when absent.
+    ``evaluation_s``: seconds between evaluations; a job that started later than that is left alone, because it recovers
+    (paper 3.5).
+    ``horizon_s``: how much of the forecast counts, seconds.
+    ``bins``: averaging bins of the forecast; the highest is the projected rate.
+    ``quantile``: decide on this quantile of the forecast; on the mean when ``None``, as the paper does.
+    ``observed``: whether the capacity that was observed of the running deployment counts, where it is less than the
+    profile's T_max: keys fall anew at each rescale, and the profile knows nothing of that.
+    ``confidence``: probability with which a scale-out must reach the T_max that is counted on: keys fall anew at each
+    deployment. The regression's value is 0.5.
+    ``target_share``: share of the target that the predicted recovery may take; the rest is for what nobody can foresee,
+    such as how long a restart takes. The paper plans for all of it.
+    ``lasting_s``: a failure may come at any time until the next evaluation: the recovery is predicted for failures up
+    to so many seconds from now, and the longest counts. The paper predicts for a failure that happens now.
+    ``least_saving``: share of the workers that scaling in must save to be worth a stop, and.
+    ``ignored_in``: more than so many of them. The paper's program ignores two workers, the paper none.
     """
 
     model_config = ConfigDict(allow_inf_nan=False)

@@ -24,15 +24,9 @@ class QEScalorOptions(MixOptions):
 
 
 class CbaOptions(MixOptions):
-    """Options of the baseline.
+    """Options of the baseline."""
 
-    Attributes
-    ----------
-    size
-        The size of every worker; the job's first when absent.
-    """
-
-    size: str | None = None
+    size: str | None = None  # the size of every worker; the job's first when absent
 
 
 class QEScalor:

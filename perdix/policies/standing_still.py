@@ -59,11 +59,8 @@ def late_shares(minutes: Values, capacities_per_s: Values, allowed_s: float) -> 
 
     NaN for a capacity that is not above 0, and where no minute was measured.
 
-    Parameters
-    ----------
-    minutes
-        Mean load of each minute, records/s, shape ``(n,)``, the newest last; older ones weigh less, those that were not
-        measured (NaN) are left out.
+    ``minutes``: mean load of each minute, records/s, shape ``(n,)``, the newest last; older ones weigh less, those that
+    were not measured (NaN) are left out.
     """
     known = np.isfinite(minutes)
     capacities = np.where(capacities_per_s > 0, capacities_per_s, np.nan)[:, None]
@@ -81,12 +78,9 @@ def stand_still(
 ) -> Decision:
     """Return the decision to stand at the smallest size that was within the error budget over the last hours.
 
-    Parameters
-    ----------
-    late_at
-        How late the sizes that ran were measured to be; ``None`` where the policy does not remember that.
-    spent
-        What is spent of the error budget; ``None`` where the policy does not remember that: then nothing is tried.
+    ``late_at``: how late the sizes that ran were measured to be; ``None`` where the policy does not remember that.
+    ``spent``: what is spent of the error budget; ``None`` where the policy does not remember that: then nothing is
+    tried.
     """
     allowed_s = WAITS * situation.objectives.latency_p95_ms / 1_000.0
     budget, runs = situation.objectives.error_budget, situation.scale_out

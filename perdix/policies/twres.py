@@ -23,19 +23,12 @@ Values = NDArray[np.float64]
 
 
 class TwresOptions(Strict):
-    """Options of the policy; the defaults are those of Phoebe's experiments.
-
-    Attributes
-    ----------
-    latency_ms
-        Constraint of the latency: above it, one worker is added.
-    evaluation_s, horizon_s, bins
-        As of the policy ``phoebe``: the paper gives both the same.
-    """
+    """Options of the policy; the defaults are those of Phoebe's experiments."""
 
     model_config = ConfigDict(allow_inf_nan=False)
 
-    latency_ms: Annotated[float, Field(gt=0)] = 2_000.0
+    latency_ms: Annotated[float, Field(gt=0)] = 2_000.0  # constraint of the latency: above it, one worker is added
+    # evaluation_s, horizon_s, bins: as of the policy ``phoebe``: the paper gives both the same
     evaluation_s: Annotated[float, Field(gt=0, le=86_400)] = 600.0
     horizon_s: Annotated[float, Field(gt=0)] = 600.0
     bins: Annotated[int, Field(ge=1, le=100)] = 5

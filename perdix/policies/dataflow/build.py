@@ -26,9 +26,6 @@ DATAFLOW_POLICIES: Mapping[str, tuple[type[Strict], Callable[[Any], DataflowPoli
 def build_dataflow_policy(name: str, options: Mapping[str, Any] | None = None) -> DataflowPolicy:
     """Return the policy ``name`` with ``options``; what it sizes comes with each situation.
 
-    Raises
-    ------
-    SettingsError
-        Naming what is not known or not allowed, and the nearest that is.
+    Raises ``SettingsError``, naming what is not known or not allowed, and the nearest that is.
     """
     return made_of(DATAFLOW_POLICIES, name, options)

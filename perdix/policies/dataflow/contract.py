@@ -13,39 +13,23 @@ from perdix.policies.contract import Reason
 
 @dataclass(frozen=True)
 class DataflowSituation:
-    """All that a policy may know of a dataflow at one policy interval.
+    """All that a policy may know of a dataflow at one policy interval."""
 
-    Attributes
-    ----------
-    now_s
-        Epoch seconds.
-    parallelism
-        Operator -> instances that really run.
-    windows
-        Operator -> what its instances did since the policy was asked last; an operator that is missing did not report.
-    source_per_s
-        Source -> records/s that it should emit (what arrives); a source that is missing is not known.
-    lag_records
-        Source -> records that wait before it; missing: not measured.
-    slots
-        Instances that the cluster can run of all operators together, or with ``slots_shared`` of the largest;
-        ``None``: no limit.
-    since_rescale_s
-        Seconds since the last rescale took effect; infinite when there was none.
-    memory
-        What the policy asked to remember with its last decision.
-    """
-
-    now_s: float
+    now_s: float  # epoch seconds
     graph: Dataflow
-    parallelism: Mapping[str, int]
+    parallelism: Mapping[str, int]  # operator -> instances that really run
+    # Operator -> what its instances did since the policy was asked last; an operator that is missing did not report
     windows: Mapping[str, InstanceWindow]
+    # Source -> records/s that it should emit (what arrives); a source that is missing is not known
     source_per_s: Mapping[str, float]
+    # Source -> records that wait before it; missing: not measured
     lag_records: Mapping[str, float] = field(default_factory=dict)
+    # Instances that the cluster can run of all operators together, or with ``slots_shared`` of the largest; ``None``:
+    # no limit
     slots: int | None = None
     slots_shared: bool = False
-    since_rescale_s: float = float("inf")
-    memory: Mapping[str, Any] = field(default_factory=dict)
+    since_rescale_s: float = float("inf")  # seconds since the last rescale took effect; infinite when there was none
+    memory: Mapping[str, Any] = field(default_factory=dict)  # what the policy asked to remember with its last decision
 
     def most_instances(self, name: str) -> int | None:
         """Return how many instances an operator can have: a shared slot holds one of each. ``None``: no limit."""
@@ -65,26 +49,14 @@ class OperatorVerdict:
 
 @dataclass(frozen=True)
 class DataflowDecision:
-    """What a policy chose, and why.
-
-    Attributes
-    ----------
-    parallelism
-        Every operator -> instances to run.
-    sentence
-        The binding reason in one sentence, with its numbers.
-    operators
-        What was found of each operator that was examined.
-    memory
-        JSON-serialisable.
-    """
+    """What a policy chose, and why."""
 
     policy: str
-    parallelism: Mapping[str, int]
+    parallelism: Mapping[str, int]  # every operator -> instances to run
     reason: Reason
-    sentence: str
-    operators: tuple[OperatorVerdict, ...] = ()
-    memory: Mapping[str, Any] = field(default_factory=dict)
+    sentence: str  # the binding reason in one sentence, with its numbers
+    operators: tuple[OperatorVerdict, ...] = ()  # what was found of each operator that was examined
+    memory: Mapping[str, Any] = field(default_factory=dict)  # JSON-serialisable
 
     def changes(self, situation: DataflowSituation) -> Mapping[str, int]:
         """Return operator -> instances, for those that change."""

@@ -31,48 +31,30 @@ Seconds = Annotated[float, Field(ge=0, le=604_800)]
 
 
 class DhalionOptions(Strict):
-    """Options of the policy; what Heron ships unless marked as assumed.
+    """Options of the policy; what Heron ships unless marked as assumed."""
 
-    Attributes
-    ----------
-    noise
-        Share of time in back-pressure up to which there is none.
-    sensor_s
-        Back-pressure is the mean over so long, whatever was done in that time.
-    fence
-        An action adds at most so many times the present instances.
-    attribution
-        Whether the time of back-pressure counts for each instance that causes it and is summed (as shipped: instances
-        that are equally loaded all count), or is the mean, as one may also read the paper.
-    wait_s
-        For so long after a start or an action nothing is done.
-    skew_ratio
-        A bottleneck one of whose instances works so many times as long as the mean is not scaled: that is data skew or
-        a slow instance, for which there is no resolver.
-    blacklist_s
-        For so long an action that did not help is not repeated on the same operator (assumed).
-    least_effect
-        Share by which an action must lower the bottleneck's back-pressure, or raise what it processes (assumed).
-    scale_in_after_s, scale_in_share, idle
-        When for so long there was no back-pressure and no backlog, the operator that works the least share of its
-        time, if that is below ``idle``, gives up this share of its instances (assumed). ``scale_in_after_s: null``:
-        never, as shipped.
-    maximum
-        Upper bound of every operator beside its own.
-    """
-
-    noise: Annotated[float, Field(ge=0, lt=1)] = 0.02
+    noise: Annotated[float, Field(ge=0, lt=1)] = 0.02  # share of time in back-pressure up to which there is none
+    # Back-pressure is the mean over so long, whatever was done in that time
     sensor_s: Annotated[float, Field(gt=0, le=86_400)] = 300.0
-    fence: Annotated[float, Field(gt=0, le=1_000)] = 4.0
+    fence: Annotated[float, Field(gt=0, le=1_000)] = 4.0  # an action adds at most so many times the present instances
+    # Whether the time of back-pressure counts for each instance that causes it and is summed (as shipped: instances
+    # that are equally loaded all count), or is the mean, as one may also read the paper
     attribution: Literal["sum", "mean"] = "sum"
-    wait_s: Seconds = 180.0
+    wait_s: Seconds = 180.0  # for so long after a start or an action nothing is done
+    # A bottleneck one of whose instances works so many times as long as the mean is not scaled: that is data skew or a
+    # slow instance, for which there is no resolver
     skew_ratio: Annotated[float, Field(gt=1)] = 1.5
+    # For so long an action that did not help is not repeated on the same operator (assumed)
     blacklist_s: Seconds = 3_600.0
+    # Share by which an action must lower the bottleneck's back-pressure, or raise what it processes (assumed)
     least_effect: Annotated[float, Field(ge=0, le=1)] = 0.05
+    # scale_in_after_s, scale_in_share, idle: when for so long there was no back-pressure and no backlog, the operator
+    # that works the least share of its time, if that is below ``idle``, gives up this share of its instances (assumed).
+    # ``scale_in_after_s: null``: never, as shipped
     scale_in_after_s: Seconds | None = 600.0
     scale_in_share: Annotated[float, Field(gt=0, lt=1)] = 0.2
     idle: Annotated[float, Field(gt=0, le=1)] = 0.6
-    maximum: Annotated[int, Field(ge=1)] | None = None
+    maximum: Annotated[int, Field(ge=1)] | None = None  # upper bound of every operator beside its own
 
 
 @dataclass(frozen=True)
@@ -88,22 +70,14 @@ class _Action:
 
 @dataclass(frozen=True)
 class _Memory:
-    """What was remembered; times in epoch seconds.
+    """What was remembered; times in epoch seconds."""
 
-    Attributes
-    ----------
-    sensed
-        Operator -> when it held its input back, as (until, for how many seconds).
-    calm_since_s
-        Since when there is no back-pressure.
-    blacklist
-        Direction and operator -> until when that is not done.
-    """
-
+    # Operator -> when it held its input back, as (until, for how many seconds)
     sensed: Mapping[str, tuple[tuple[float, float], ...]] = field(default_factory=dict)
     acted_s: float | None = None
     action: _Action | None = None
-    calm_since_s: float | None = None
+    calm_since_s: float | None = None  # since when there is no back-pressure
+    # Direction and operator -> until when that is not done
     blacklist: Mapping[str, float] = field(default_factory=dict)
 
     def sensing(self, situation: DataflowSituation, noise: float, sensor_s: float) -> _Memory:

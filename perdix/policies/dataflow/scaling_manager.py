@@ -21,17 +21,12 @@ MINOR = 0.2  # share of what runs: a change by more than that is not minor, unle
 
 @dataclass(frozen=True)
 class Emitted:
-    """What the sources emit, and should, records/s; of several sources: of the one that falls short most.
-
-    Attributes
-    ----------
-    settled
-        Whether all that was emitted was also processed: while a queue fills or empties, what the sources emit is not
-        what the dataflow can take.
-    """
+    """What the sources emit, and should, records/s; of several sources: of the one that falls short most."""
 
     per_s: float
     target_per_s: float
+    # Whether all that was emitted was also processed: while a queue fills or empties, what the sources emit is not what
+    # the dataflow can take
     settled: bool = True
 
     @property

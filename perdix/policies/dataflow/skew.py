@@ -19,29 +19,14 @@ SATURATED = 0.95  # useful share from which on an instance counts as unable to d
 
 @dataclass(frozen=True)
 class Skew:
-    """The hottest instance of an operator.
+    """The hottest instance of an operator."""
 
-    Attributes
-    ----------
-    instance
-        Its number, from 1.
-    useful
-        Share of its time in which it worked.
-    ratio
-        Its useful time over the mean of all instances.
-    key
-        Share of the operator's input that one key makes up, if one key is what makes it hot.
-    true_per_s
-        Its own true processing rate, records/s.
-    holds_back
-        Whether its operator is seen to hold back what feeds it: overheads may hide that it has nothing to spare.
-    """
-
-    instance: int
-    useful: float
-    ratio: float
-    key: float
-    true_per_s: float
+    instance: int  # its number, from 1
+    useful: float  # share of its time in which it worked
+    ratio: float  # its useful time over the mean of all instances
+    key: float  # share of the operator's input that one key makes up, if one key is what makes it hot
+    true_per_s: float  # its own true processing rate, records/s
+    # Whether its operator is seen to hold back what feeds it: overheads may hide that it has nothing to spare
     holds_back: bool = False
 
     @property

@@ -21,10 +21,7 @@ def required_per_s(
 ) -> float:
     """Return the true rate that a demand needs at a utilisation, in whole records/s as the original rounds it.
 
-    Parameters
-    ----------
-    restart_s
-        How long a restart lasts whose backlog is to be worked off too; ``None`` where none is reckoned with.
+    ``restart_s``: how long a restart lasts whose backlog is to be worked off too; ``None`` where none is reckoned with.
     """
     share = min(max(utilisation, 0.0), 1.0)
     if share == 0.0:

@@ -14,18 +14,12 @@ from perdix.policies.flink_autoscaler.window import average, rate
 
 @dataclass(frozen=True)
 class Evaluated:
-    """What a vertex must and can process, records/s.
-
-    Attributes
-    ----------
-    true_per_s
-        Its true processing rate: what it would process if it never waited. Infinite where nothing came in.
-    more_below_per_s, less_above_per_s
-        The band in which the true rate may lie without anything being done.
-    """
+    """What a vertex must and can process, records/s."""
 
     demand: Demand
+    # Its true processing rate: what it would process if it never waited. Infinite where nothing came in
     true_per_s: float
+    # more_below_per_s, less_above_per_s: the band in which the true rate may lie without anything being done
     more_below_per_s: float
     less_above_per_s: float
 

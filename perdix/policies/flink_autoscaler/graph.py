@@ -10,23 +10,14 @@ from functools import cached_property
 
 @dataclass(frozen=True)
 class Vertex:
-    """One vertex of a job graph.
-
-    Attributes
-    ----------
-    maximum
-        Key groups: the parallelism that can be used at most.
-    inputs
-        Upstream vertex -> whether records are distributed to this one by the hash of a key. Empty: a source.
-    partitions
-        Of a source, where they are known.
-    """
+    """One vertex of a job graph."""
 
     name: str
     parallelism: int
-    maximum: int
+    maximum: int  # key groups: the parallelism that can be used at most
+    # Upstream vertex -> whether records are distributed to this one by the hash of a key. Empty: a source
     inputs: Mapping[str, bool] = field(default_factory=dict)
-    partitions: int | None = None
+    partitions: int | None = None  # of a source, where they are known
 
     @property
     def is_source(self) -> bool:
@@ -60,30 +51,16 @@ class Graph:
 
 @dataclass(frozen=True)
 class Measured:
-    """What was measured of a vertex at one moment; NaN: not known.
+    """What was measured of a vertex at one moment; NaN: not known."""
 
-    Attributes
-    ----------
-    records_in, records_out
-        Counted since the job's start, over all subtasks.
-    load
-        Busy share of the subtask that stands for all (the greatest or the least), ratio.
-    in_per_s
-        Records/s that come in, as the engine's meter says it.
-    busy_ms
-        Time worked since the job's start, summed over subtasks: used with the aggregator AVG.
-    lag
-        Records that wait at a source.
-    observed_per_s
-        True processing rate as observed at a source (:func:`perdix.policies.flink_autoscaler.window.observed_per_s`).
-    """
-
+    # records_in, records_out: counted since the job's start, over all subtasks
     records_in: float
     records_out: float = math.nan
-    load: float = math.nan
-    in_per_s: float = math.nan
-    busy_ms: float = math.nan
-    lag: float = 0.0
+    load: float = math.nan  # busy share of the subtask that stands for all (the greatest or the least), ratio
+    in_per_s: float = math.nan  # records/s that come in, as the engine's meter says it
+    busy_ms: float = math.nan  # time worked since the job's start, summed over subtasks: used with the aggregator AVG
+    lag: float = 0.0  # records that wait at a source
+    # True processing rate as observed at a source (:func:`perdix.policies.flink_autoscaler.window.observed_per_s`)
     observed_per_s: float = math.nan
 
 

@@ -24,22 +24,12 @@ class JobState:
 
 @dataclass(frozen=True)
 class JobDecision:
-    """What every vertex should be.
+    """What every vertex should be."""
 
-    Attributes
-    ----------
-    vertices
-        What each vertex wants for itself.
-    changes
-        Vertex -> parallelism, for those that are rescaled; empty when nothing is done.
-    state
-        What is kept while nothing is carried out; see :func:`carried_out`.
-    """
-
-    vertices: Mapping[str, VertexDecision]
+    vertices: Mapping[str, VertexDecision]  # what each vertex wants for itself
     evaluated: Mapping[str, Evaluated]
-    changes: Mapping[str, int]
-    state: JobState
+    changes: Mapping[str, int]  # vertex -> parallelism, for those that are rescaled; empty when nothing is done
+    state: JobState  # what is kept while nothing is carried out; see :func:`carried_out`
 
 
 def decide_job(

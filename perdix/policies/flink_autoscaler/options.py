@@ -24,52 +24,38 @@ PRESETS: Mapping[str, Mapping[str, float]] = {
 class FlinkAutoscalerOptions(Strict):
     """Options of the rule. In brackets, what the original calls them after ``job.autoscaler.``.
 
-    Attributes
-    ----------
-    preset
-        Which defaults to begin with; any option that is given counts more.
-    window_s, stabilisation_s
-        How long metrics are gathered before a decision (``metrics.window``), and how long after a start before that
-        (``stabilization.interval``).
-    utilisation_target
-        Share of its true rate that a vertex is sized for (``utilization.target``).
-    utilisation_max, utilisation_min
-        Nothing happens while every vertex lies between them; ``utilisation_boundary`` from the target when absent
-        (``utilization.max``, ``.min``, ``target.utilization.boundary``).
-    scale_down_interval_s
-        For so long scaling in must have been wanted; then the most that was wanted in that time is taken
-        (``scale-down.interval``).
-    vertex_min, vertex_max
-        Bounds of a vertex; what runs is never outside (``vertex.min-parallelism``, ``.max-parallelism``).
-    max_down_factor, max_up_factor
-        What one decision may change, as a share of the present parallelism (``scale-down.max-factor``, ``scale-up``).
-    catch_up_s
-        In how long a backlog should be worked off; 0 leaves it out of account (``catch-up.duration``).
-    restart_s, track_restarts, restart_limit_s
-        How long a restart is assumed to take, whether observed restarts are taken instead, and at most how long
-        (``restart.time``, ``restart.time-tracking.enabled``, ``.limit``).
-    backlog_after_s
-        A lag worth so many seconds of input makes it a job that works off a backlog: it is not scaled in
-        (``backlog-processing.lag-threshold``).
-    observed_lag_s, observed_switch, observed_least
-        The rate observed while catching up (lag above so many seconds of input) replaces the one from busy time where
-        that is greater by this share and so often observed (``observed-true-processing-rate.*``).
-    detect_ineffective, least_gain
-        Whether a scale-out that follows one which brought less than this share of what was expected is blocked
-        (``scaling.effectiveness.detection.enabled``, ``scaling.effectiveness.threshold``).
-    busy_aggregator
-        Which busy time stands for all subtasks (``metrics.busy-time.aggregator``).
-    learn_scalability, scalability_least, scalability_min
-        Whether past rescales show what a further instance is worth, from how many on, and the least that it is taken
-        for (``observed-scalability.*``).
-    history_count, history_age_s
-        How many rescales are remembered, and for how long (``history.max.count``, ``.age``).
-    alignment
-        How the parallelism is fitted to partitions or key groups (``scaling.parallelism-alignment.mode``); the legacy
-        modes are those of the deprecated ``scaling.key-group.partitions.adjust.mode``.
-    partitions, max_parallelism
-        Partitions of the source and key groups of the job, where this is applied to a job as a whole; without
-        partitions nothing is aligned, without key groups the job's upper bound counts.
+    ``preset``: which defaults to begin with; any option that is given counts more.
+    ``window_s``, ``stabilisation_s``: how long metrics are gathered before a decision (``metrics.window``), and how
+    long after a start before that (``stabilization.interval``).
+    ``utilisation_target``: share of its true rate that a vertex is sized for (``utilization.target``).
+    ``utilisation_max``, ``utilisation_min``: nothing happens while every vertex lies between them;
+    ``utilisation_boundary`` from the target when absent (``utilization.max``, ``.min``,
+    ``target.utilization.boundary``).
+    ``scale_down_interval_s``: for so long scaling in must have been wanted; then the most that was wanted in that time
+    is taken (``scale-down.interval``).
+    ``vertex_min``, ``vertex_max``: bounds of a vertex; what runs is never outside (``vertex.min-parallelism``,
+    ``.max-parallelism``).
+    ``max_down_factor``, ``max_up_factor``: what one decision may change, as a share of the present parallelism
+    (``scale-down.max-factor``, ``scale-up``).
+    ``catch_up_s``: in how long a backlog should be worked off; 0 leaves it out of account (``catch-up.duration``).
+    ``restart_s``, ``track_restarts``, ``restart_limit_s``: how long a restart is assumed to take, whether observed
+    restarts are taken instead, and at most how long (``restart.time``, ``restart.time-tracking.enabled``, ``.limit``).
+    ``backlog_after_s``: a lag worth so many seconds of input makes it a job that works off a backlog: it is not scaled
+    in (``backlog-processing.lag-threshold``).
+    ``observed_lag_s``, ``observed_switch``, ``observed_least``: the rate observed while catching up (lag above so many
+    seconds of input) replaces the one from busy time where that is greater by this share and so often observed
+    (``observed-true-processing-rate.*``).
+    ``detect_ineffective``, ``least_gain``: whether a scale-out that follows one which brought less than this share of
+    what was expected is blocked (``scaling.effectiveness.detection.enabled``, ``scaling.effectiveness.threshold``).
+    ``busy_aggregator``: which busy time stands for all subtasks (``metrics.busy-time.aggregator``).
+    ``learn_scalability``, ``scalability_least``, ``scalability_min``: whether past rescales show what a further
+    instance is worth, from how many on, and the least that it is taken for (``observed-scalability.*``).
+    ``history_count``, ``history_age_s``: how many rescales are remembered, and for how long (``history.max.count``,
+    ``.age``).
+    ``alignment``: how the parallelism is fitted to partitions or key groups (``scaling.parallelism-alignment.mode``);
+    the legacy modes are those of the deprecated ``scaling.key-group.partitions.adjust.mode``.
+    ``partitions``, ``max_parallelism``: partitions of the source and key groups of the job, where this is applied to a
+    job as a whole; without partitions nothing is aligned, without key groups the job's upper bound counts.
     """
 
     preset: Literal["default", "tuned"] = "default"

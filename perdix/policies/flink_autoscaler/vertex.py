@@ -17,28 +17,17 @@ from perdix.policies.flink_autoscaler.options import FlinkAutoscalerOptions
 
 @dataclass(frozen=True)
 class VertexDecision:
-    """What a vertex should be.
+    """What a vertex should be."""
 
-    Attributes
-    ----------
-    parallelism
-        The present one where nothing is to change.
-    outside
-        Whether the vertex was outside its band when this was wanted: what lets the whole job be rescaled.
-    expected_per_s
-        True rate that is expected of it, records/s.
-    wanted, computed
-        The parallelism before the scale-down interval and the effectiveness had a say, and before alignment.
-    held_by
-        Why it stays although another was wanted, in words.
-    """
-
-    parallelism: int
+    parallelism: int  # the present one where nothing is to change
+    # Whether the vertex was outside its band when this was wanted: what lets the whole job be rescaled
     outside: bool = False
-    expected_per_s: float = math.nan
+    expected_per_s: float = math.nan  # true rate that is expected of it, records/s
+    # wanted, computed: the parallelism before the scale-down interval and the effectiveness had a say, and before
+    # alignment
     wanted: int = 0
     computed: int = 0
-    held_by: str | None = None
+    held_by: str | None = None  # why it stays although another was wanted, in words
 
 
 def decide_vertex(
@@ -53,14 +42,9 @@ def decide_vertex(
 ) -> tuple[VertexDecision, PendingScaleDown | None]:
     """Return what a vertex should be, and what is pending after that.
 
-    Parameters
-    ----------
-    restart_s
-        How long a restart is reckoned to take.
-    history
-        Of this vertex, oldest first.
-    pending
-        A scale-down of this vertex that waits.
+    ``restart_s``: how long a restart is reckoned to take.
+    ``history``: of this vertex, oldest first.
+    ``pending``: a scale-down of this vertex that waits.
     """
     current = vertex.parallelism
     required = required_per_s(evaluated.demand, options.utilisation_target, options, restart_s)

@@ -25,12 +25,8 @@ def gather(samples: Samples, started_s: float, now_s: float, options: FlinkAutos
     It is full one window after the first sample that follows the stabilisation interval. Samples are taken while the
     job stabilises, so a window that is full may reach back into that time at most by one sample.
 
-    Parameters
-    ----------
-    samples
-        In order of time.
-    started_s
-        When the job last started to run, epoch seconds: a restart makes all earlier samples worthless.
+    ``samples``: in order of time.
+    ``started_s``: when the job last started to run, epoch seconds: a restart makes all earlier samples worthless.
     """
     own = [sample for sample in samples if sample.at_s > started_s]
     stable_s = started_s + options.stabilisation_s
@@ -66,12 +62,8 @@ def observed_per_s(
 ) -> float:
     """Return what a source can process, as seen while it catches up: then it works as fast as it can.
 
-    Parameters
-    ----------
-    backpressure
-        Share of time in which it waited for the vertices behind it.
-    earlier
-        Earlier observations of the window: their mean counts while it does not catch up.
+    ``backpressure``: share of time in which it waited for the vertices behind it.
+    ``earlier``: earlier observations of the window: their mean counts while it does not catch up.
     """
     in_per_s = measured.in_per_s
     if measured.lag >= options.observed_lag_s * in_per_s and backpressure < 1.0:

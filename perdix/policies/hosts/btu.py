@@ -30,26 +30,17 @@ TOO_FEW = "too few of it run"
 class BtuOptions(Strict):
     """Options of the policy; the defaults are the paper's, where it names any.
 
-    Attributes
-    ----------
-    durations, queue_threshold
-        Algorithm 1: how many durations make the trend, and how many items must wait.
-    cached_factor
-        CF of Algorithm 2.
-    penalty, queue_load, weight_instances, weight_queue_load, weight_delay, weight_scalings
-        P, QL and W1 to W4 of Algorithm 3.
-    most_dropped
-        Share of a type's instances that may go at one look; one of two or more may always.
-    out_step
-        Instances that Algorithm 1 adds at once.
-    make_room
-        Whether another type is scaled down where a new instance finds no room, before a host is leased. The published
-        program leases one all the same.
-    moves_alone
-        Whether a host may be given back by moving instances alone, none of which goes.
-    unit_share, settle_s
-        A host is decided about within the last share of its unit, or at the last look that leaves ``settle_s`` seconds
-        for what was decided, whichever is earlier.
+    ``durations``, ``queue_threshold``: algorithm 1: how many durations make the trend, and how many items must wait.
+    ``cached_factor``: CF of Algorithm 2.
+    ``penalty``, ``queue_load``, ``weight_instances``, ``weight_queue_load``, ``weight_delay``, ``weight_scalings``: p,
+    QL and W1 to W4 of Algorithm 3.
+    ``most_dropped``: share of a type's instances that may go at one look; one of two or more may always.
+    ``out_step``: instances that Algorithm 1 adds at once.
+    ``make_room``: whether another type is scaled down where a new instance finds no room, before a host is leased. The
+    published program leases one all the same.
+    ``moves_alone``: whether a host may be given back by moving instances alone, none of which goes.
+    ``unit_share``, ``settle_s``: a host is decided about within the last share of its unit, or at the last look that
+    leaves ``settle_s`` seconds for what was decided, whichever is earlier.
     """
 
     durations: Annotated[int, Field(ge=1, le=1_000)] = DURATIONS

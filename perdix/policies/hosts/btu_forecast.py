@@ -21,30 +21,18 @@ Demands = Callable[[HostsSituation, str, float], Demand | None]  # of a type, so
 
 
 class BtuForecastOptions(BtuOptions):
-    """Options of the policy: those of ``btu``, and how far the forecast is trusted.
+    """Options of the policy: those of ``btu``, and how far the forecast is trusted."""
 
-    Attributes
-    ----------
-    quantile
-        Of the forecast that is decided on; its mean when absent.
-    use
-        Share of its capacity that an instance is planned to be used to.
-    drain_s
-        Seconds within which a queue must be worked off. By default a unit where the price of hosts is known, as then
-        more instances drain it while they cost less than the items that are late meanwhile; else two minutes.
-    lead_s
-        Instances are started for what comes within so many seconds: a look, and a host's start.
-    react
-        Whether Algorithm 1 adds instances, too, where a forecast is known: what an instance works off may be wrong.
-    most_dropped
-        As of ``btu``; all that the forecast does not need may go, because it says how many stay.
-    """
-
-    quantile: ForecastQuantile | None = 0.9
-    use: Annotated[float, Field(gt=0, le=1)] = 1.0
+    quantile: ForecastQuantile | None = 0.9  # of the forecast that is decided on; its mean when absent
+    use: Annotated[float, Field(gt=0, le=1)] = 1.0  # share of its capacity that an instance is planned to be used to
+    # Seconds within which a queue must be worked off. By default a unit where the price of hosts is known, as then more
+    # instances drain it while they cost less than the items that are late meanwhile; else two minutes
     drain_s: Annotated[float, Field(gt=0)] | None = None
+    # Instances are started for what comes within so many seconds: a look, and a host's start
     lead_s: Annotated[float, Field(gt=0)] = 120.0
+    # Whether Algorithm 1 adds instances, too, where a forecast is known: what an instance works off may be wrong
     react: bool = False
+    # As of ``btu``; all that the forecast does not need may go, because it says how many stay
     most_dropped: Annotated[float, Field(ge=0, le=1)] = 1.0
 
 

@@ -22,9 +22,6 @@ HOSTS_POLICIES: Mapping[str, tuple[type[Strict], Callable[[Any], HostsPolicy]]] 
 def build_hosts_policy(name: str, options: Mapping[str, Any] | None = None) -> HostsPolicy:
     """Return the policy ``name`` with ``options``; what hosts there are comes with each situation.
 
-    Raises
-    ------
-    SettingsError
-        Naming what is not known or not allowed, and the nearest that is.
+    Raises ``SettingsError``, naming what is not known or not allowed, and the nearest that is.
     """
     return made_of(HOSTS_POLICIES, name, options)

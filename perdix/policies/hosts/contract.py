@@ -13,68 +13,43 @@ from perdix.policies.contract import Reason
 
 @dataclass(frozen=True)
 class OperatorType:
-    """What is known of an operator type beforehand (the paper's Table 2).
-
-    Attributes
-    ----------
-    cpu_cores, memory_mb
-        What each instance requires; guaranteed, not a limit.
-    duration_s
-        The objective ``o_slo``: seconds that one data item takes where none has to wait.
-    least, most
-        Instances that must, and that may, run; ``None``: as many as there is room for.
-    """
+    """What is known of an operator type beforehand (the paper's Table 2)."""
 
     name: str
+    # cpu_cores, memory_mb: what each instance requires; guaranteed, not a limit
     cpu_cores: float
     memory_mb: float
-    duration_s: float
+    duration_s: float  # the objective ``o_slo``: seconds that one data item takes where none has to wait
+    # least, most: instances that must, and that may, run; ``None``: as many as there is room for
     least: int = 1
     most: int | None = None
 
 
 @dataclass(frozen=True)
 class Host:
-    """A leased host: listed from the look after :class:`LeaseHost` on, until it is gone.
-
-    Attributes
-    ----------
-    cores, memory_mb
-        All that it has.
-    leased_s, paid_until_s
-        Epoch seconds: when the lease began, and the end of what is paid for: its running billing time unit, or the
-        next one where :class:`LeaseAgain` has paid for that already.
-    images
-        Operator types whose images it has cached.
-    ready
-        Whether it has started; one that has not takes no container yet.
-    releasing
-        Whether it was given back by :class:`ReleaseHost` and goes as soon as it is empty.
-    """
+    """A leased host: listed from the look after :class:`LeaseHost` on, until it is gone."""
 
     host_id: str
+    # cores, memory_mb: all that it has
     cores: float
     memory_mb: float
+    # leased_s, paid_until_s: epoch seconds: when the lease began, and the end of what is paid for: its running billing
+    # time unit, or the next one where :class:`LeaseAgain` has paid for that already
     leased_s: float
     paid_until_s: float
-    images: frozenset[str] = frozenset()
-    ready: bool = True
-    releasing: bool = False
+    images: frozenset[str] = frozenset()  # operator types whose images it has cached
+    ready: bool = True  # whether it has started; one that has not takes no container yet
+    releasing: bool = False  # whether it was given back by :class:`ReleaseHost` and goes as soon as it is empty
 
 
 @dataclass(frozen=True)
 class Instance:
     """A container of one operator type: listed from the look after it was asked for on, also where its host starts.
 
-    Attributes
-    ----------
-    ready
-        Whether it works already. One that does not takes its room all the same.
-    stopping
-        Whether it is being stopped. It takes its room until it is gone.
-    replaces
-        Where it was asked for by :class:`Migrate`: the instance that is stopped once this one works; ``None`` again
-        when that one is gone.
+    ``ready``: whether it works already. One that does not takes its room all the same.
+    ``stopping``: whether it is being stopped. It takes its room until it is gone.
+    ``replaces``: where it was asked for by :class:`Migrate`: the instance that is stopped once this one works; ``None``
+    again when that one is gone.
     """
 
     instance_id: str
@@ -87,63 +62,33 @@ class Instance:
 
 @dataclass(frozen=True)
 class Seen:
-    """What was measured of one operator type.
+    """What was measured of one operator type."""
 
-    Attributes
-    ----------
-    durations_s
-        The last N processing durations, oldest first, seconds; the last one is ``o_d``. Empty: nothing was measured.
-    queue_items
-        Data items that wait; ``None``: not measured.
-    scalings
-        Times that the type was scaled out or in so far (``o_s``).
-    forecast
-        Data items/s that will arrive at the type; ``None`` where there is none.
-    per_instance_s
-        Data items/s that one instance works off; ``None`` where it is not known.
-    """
-
+    # The last N processing durations, oldest first, seconds; the last one is ``o_d``. Empty: nothing was measured
     durations_s: tuple[float, ...] = ()
-    queue_items: float | None = None
-    scalings: int = 0
-    forecast: Forecast | None = None
-    per_instance_s: float | None = None
+    queue_items: float | None = None  # data items that wait; ``None``: not measured
+    scalings: int = 0  # times that the type was scaled out or in so far (``o_s``)
+    forecast: Forecast | None = None  # data items/s that will arrive at the type; ``None`` where there is none
+    per_instance_s: float | None = None  # data items/s that one instance works off; ``None`` where it is not known
 
 
 @dataclass(frozen=True)
 class HostsSituation:
-    """All that a policy may know at one look.
+    """All that a policy may know at one look."""
 
-    Attributes
-    ----------
-    now_s
-        Epoch seconds.
-    check_interval_s
-        Seconds to the next look, as planned.
-    unit_s
-        Billing time unit of every host.
-    host_cores, host_memory_mb
-        Of a host that could be leased.
-    most_hosts
-        How many may be leased at once; ``None``: no limit.
-    unit_price
-        Of one host for one unit; ``None``: not known.
-    memory
-        What the policy asked to remember with its last decision.
-    """
-
-    now_s: float
-    check_interval_s: float
-    unit_s: float
+    now_s: float  # epoch seconds
+    check_interval_s: float  # seconds to the next look, as planned
+    unit_s: float  # billing time unit of every host
+    # host_cores, host_memory_mb: of a host that could be leased
     host_cores: float
     host_memory_mb: float
     operators: Mapping[str, OperatorType]
     hosts: Mapping[str, Host]
     instances: Mapping[str, Instance]
     seen: Mapping[str, Seen]
-    most_hosts: int | None = None
-    memory: Mapping[str, Any] = field(default_factory=dict)
-    unit_price: float | None = None
+    most_hosts: int | None = None  # how many may be leased at once; ``None``: no limit
+    memory: Mapping[str, Any] = field(default_factory=dict)  # what the policy asked to remember with its last decision
+    unit_price: float | None = None  # of one host for one unit; ``None``: not known
 
 
 def impossible(situation: HostsSituation) -> str | None:
@@ -221,17 +166,11 @@ Action = LeaseHost | LeaseAgain | ReleaseHost | StartInstance | StopInstance | M
 
 @dataclass(frozen=True)
 class Step:
-    """One action and why; steps are carried out in order.
-
-    Attributes
-    ----------
-    why
-        In words, with the numbers (utilities, durations, queue) that decided.
-    """
+    """One action and why; steps are carried out in order."""
 
     action: Action
     reason: Reason
-    why: str
+    why: str  # in words, with the numbers (utilities, durations, queue) that decided
 
 
 @dataclass(frozen=True)

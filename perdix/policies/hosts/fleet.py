@@ -11,21 +11,13 @@ from perdix.policies.hosts.host_selection import Need, Room, empty_room
 
 @dataclass(frozen=True)
 class Fleet:
-    """The instances and the rooms of one look.
+    """The instances and the rooms of one look."""
 
-    Attributes
-    ----------
-    members
-        Operator -> instances that count, by name: neither stopping, nor the second of a migration under way, nor on a
-        host that is gone.
-    moving
-        Instances that are being replaced by one elsewhere.
-    rooms
-        Host -> room. All that is listed takes its part, also what starts and what stops.
-    """
-
+    # Operator -> instances that count, by name: neither stopping, nor the second of a migration under way, nor on a
+    # host that is gone
     members: Mapping[str, tuple[Instance, ...]]
-    moving: frozenset[str]
+    moving: frozenset[str]  # instances that are being replaced by one elsewhere
+    # Host -> room. All that is listed takes its part, also what starts and what stops
     rooms: Mapping[str, Room]
 
     @classmethod

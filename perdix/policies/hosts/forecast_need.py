@@ -17,18 +17,10 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class Demand:
-    """What a type must work off, and with how many instances.
+    """What a type must work off, and with how many instances."""
 
-    Attributes
-    ----------
-    arriving_per_s
-        Highest forecast rate, data items/s.
-    instances
-        At least 1.
-    """
-
-    arriving_per_s: float
-    instances: int
+    arriving_per_s: float  # highest forecast rate, data items/s
+    instances: int  # at least 1
 
     def in_words(self, over: str) -> str:
         """Return it in words."""
@@ -42,19 +34,11 @@ class Draining:
     While a queue is worked off by ``m`` instances for ``queue / (m each)`` seconds, all that arrives is late, too. With
     the price of an instance for a billing unit, ``m price + penalty arriving queue / (m each)`` is least at the square
     root of ``penalty arriving queue / (each price)``.
-
-    Attributes
-    ----------
-    longest_s
-        A queue must be worked off within so many seconds whatever it costs.
-    penalty
-        Of one late data item.
-    price
-        Of one instance for one unit: its share of a host; ``None``: not known, ``longest_s`` alone counts.
     """
 
-    longest_s: float
-    penalty: float = 0.0
+    longest_s: float  # a queue must be worked off within so many seconds whatever it costs
+    penalty: float = 0.0  # of one late data item
+    # Of one instance for one unit: its share of a host; ``None``: not known, ``longest_s`` alone counts
     price: float | None = None
 
     def instances(self, queue_items: float, arriving_per_s: float, each_per_s: float) -> float:
@@ -71,17 +55,9 @@ def demand(
 ) -> Demand | None:
     """Return the instances for the highest forecast rate of the next ``ahead_s`` seconds, and for what waits.
 
-    Parameters
-    ----------
-    quantile
-        Of the forecast; its mean where ``None``, or where that was not forecast.
-    use
-        Share of its capacity that an instance is planned to be used to.
-
-    Returns
-    -------
-    Demand or None
-        ``None`` where the queue, the forecast or what an instance works off is not known.
+    ``quantile``: of the forecast; its mean where ``None``, or where that was not forecast.
+    ``use``: share of its capacity that an instance is planned to be used to.
+    Returns ``None`` where the queue, the forecast or what an instance works off is not known.
     """
     each, queue = seen.per_instance_s, seen.queue_items
     if each is None or not math.isfinite(each) or each <= 0 or queue is None or not math.isfinite(queue) or queue < 0:

@@ -24,25 +24,14 @@ class Weights:
 
 @dataclass(frozen=True)
 class Standing:
-    """How an operator type stands.
+    """How an operator type stands."""
 
-    Attributes
-    ----------
-    instances
-        ``o#``.
-    duration_s, objective_s
-        ``o_d`` and ``o_slo``; the duration is ``None`` where it is not measured.
-    scalings
-        ``o_s``, of this type alone.
-    queue_items
-        ``None`` where it is not measured.
-    """
-
-    instances: int
+    instances: int  # ``o#``
+    # duration_s, objective_s: ``o_d`` and ``o_slo``; the duration is ``None`` where it is not measured
     duration_s: float | None
     objective_s: float
-    scalings: int
-    queue_items: float | None
+    scalings: int  # ``o_s``, of this type alone
+    queue_items: float | None  # ``None`` where it is not measured
 
 
 def utilities(

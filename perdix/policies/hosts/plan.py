@@ -28,18 +28,11 @@ LEASED = "leased"
 class Plan:
     """Steps in the order in which they are carried out; every one takes its room at once.
 
-    Attributes
-    ----------
-    rooms
-        Host -> room after the steps so far, with the hosts that they lease.
-    due
-        Hosts whose unit is about to end: nothing is put there that could be put elsewhere.
-    given
-        Hosts that get an instance at this look, and so are not given back by it.
-    leaving
-        Hosts that are given back by the steps so far.
-    dropped
-        Operator -> instances that are stopped at this look and not replaced.
+    ``rooms``: host -> room after the steps so far, with the hosts that they lease.
+    ``due``: hosts whose unit is about to end: nothing is put there that could be put elsewhere.
+    ``given``: hosts that get an instance at this look, and so are not given back by it.
+    ``leaving``: hosts that are given back by the steps so far.
+    ``dropped``: operator -> instances that are stopped at this look and not replaced.
     """
 
     def __init__(
@@ -71,10 +64,7 @@ class Plan:
         On a host that runs, else on one that starts already; else where scaling another type down makes room; else on a
         host whose unit is about to end, which must be leased again for it; else on a host that is leased for it.
 
-        Parameters
-        ----------
-        spares
-            What may be taken away from other types for it.
+        ``spares``: what may be taken away from other types for it.
         """
         need = need_of(self.situation.operators[operator])
         host = self._best(need, self._running(due=False)) or self._best(need, self._starting())

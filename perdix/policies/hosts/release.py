@@ -38,11 +38,8 @@ class Release:
 def simulate(plan: Plan, host_id: str, spares: Mapping[str, Spare]) -> Release | str:
     """Return how a host can be emptied, or why it cannot; the plan is not changed.
 
-    Parameters
-    ----------
-    spares
-        What may be taken away from each type at this look, on all hosts together. The last working instance of a type
-        never goes.
+    ``spares``: what may be taken away from each type at this look, on all hosts together. The last working instance of
+    a type never goes.
     """
     refused = _refused(plan, host_id)
     if refused is not None:

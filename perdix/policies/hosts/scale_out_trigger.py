@@ -16,34 +16,21 @@ DURATIONS = 5  # N: left open by the paper, 5 in its program
 
 @dataclass(frozen=True)
 class Trigger:
-    """What Algorithm 1 says of one operator type.
+    """What Algorithm 1 says of one operator type."""
 
-    Attributes
-    ----------
-    needed
-        Whether one more instance is needed.
-    measured
-        Whether both the duration and the queue were measured; nothing is needed, and nothing may go, where not.
-    excess
-        Highest of the duration and its trend, as a multiple of the objective: how urgent it is; 0 where not measured.
-    why
-        In words, with the numbers.
-    """
-
-    needed: bool
+    needed: bool  # whether one more instance is needed
+    # Whether both the duration and the queue were measured; nothing is needed, and nothing may go, where not
     measured: bool
+    # Highest of the duration and its trend, as a multiple of the objective: how urgent it is; 0 where not measured
     excess: float
-    why: str
+    why: str  # in words, with the numbers
 
 
 def predicted_s(durations_s: Sequence[float]) -> float:
     """Return the duration to come by the least-squares line through the last ones (lines 5 to 9).
 
-    Parameters
-    ----------
-    durations_s
-        Oldest first, seconds, at least one. The paper's notation counts from the newest, and then its ``N + 1`` lies
-        in the past; one observation has no trend.
+    ``durations_s``: oldest first, seconds, at least one. The paper's notation counts from the newest, and then its ``N
+    + 1`` lies in the past; one observation has no trend.
     """
     values = np.asarray(durations_s, dtype=np.float64)
     if len(values) == 1:
@@ -64,12 +51,9 @@ def trigger(
 ) -> Trigger:
     """Return whether the duration or its trend is above the objective while more items wait than a hiccup explains.
 
-    Parameters
-    ----------
-    durations_s
-        Processing durations, oldest first, seconds; the last one is the present one. What is no duration is left out.
-    queue_items
-        Data items that wait; ``None``: not measured.
+    ``durations_s``: processing durations, oldest first, seconds; the last one is the present one. What is no duration
+    is left out.
+    ``queue_items``: data items that wait; ``None``: not measured.
     """
     usable = [value for value in durations_s[-most_durations:] if _measured(value)]
     if not durations_s or not _measured(durations_s[-1]):

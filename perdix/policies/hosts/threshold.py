@@ -19,21 +19,13 @@ NOTHING = Seen()
 
 
 class ThresholdOptions(Strict):
-    """Options of the policy; the defaults are the paper's (its program has 250, 1,250 and 20).
+    """Options of the policy; the defaults are the paper's (its program has 250, 1,250 and 20)."""
 
-    Attributes
-    ----------
-    queue_threshold, queue_twice
-        More waiting items than these start one more instance of a type, or two.
-    queue_idle
-        Fewer stop one.
-    cached_factor
-        CF of Algorithm 2, by which hosts are chosen here, too.
-    """
-
+    # queue_threshold, queue_twice: more waiting items than these start one more instance of a type, or two
     queue_threshold: Annotated[float, Field(ge=0)] = QUEUE_THRESHOLD
     queue_twice: Annotated[float, Field(ge=0)] = 250.0
-    queue_idle: Annotated[float, Field(ge=0)] = 1.0
+    queue_idle: Annotated[float, Field(ge=0)] = 1.0  # fewer stop one
+    # CF of Algorithm 2, by which hosts are chosen here, too
     cached_factor: Annotated[float, Field(ge=0, le=1)] = CACHED_FACTOR
 
 

@@ -24,12 +24,8 @@ def late_after(minutes: Values, capacities_per_s: Values, allowed_s: float, reac
     Nothing waits when the hour begins. Who is overtaken by the load may sit it out, or go to the largest capacity and
     be late until that has caught up. The shorter of the two counts. ``None`` while too few minutes are known.
 
-    Parameters
-    ----------
-    minutes
-        Mean loads, records/s, shape ``(n,)``, the newest last; NaN where nothing was measured.
-    reaction_s
-        From the first late minute until a rescale has ended.
+    ``minutes``: mean loads, records/s, shape ``(n,)``, the newest last; NaN where nothing was measured.
+    ``reaction_s``: from the first late minute until a rescale has ended.
     """
     known = minutes[np.isfinite(minutes)]
     if len(known) < LEAST or not known.max() > 0:

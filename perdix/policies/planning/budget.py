@@ -31,33 +31,19 @@ NO_BUDGET = 6.0  # likewise, where no second may be late
 
 @dataclass(frozen=True)
 class Spent:
-    """Seconds, late and all, that fade with :data:`MEMORY_S`.
+    """Seconds, late and all, that fade with :data:`MEMORY_S`."""
 
-    Attributes
-    ----------
-    late_s, seen_s
-        Faded sums.
-    ours_s
-        Of the late seconds those that more workers would have spared: what the price follows.
-    at_s
-        Epoch seconds up to which was counted; ``None`` before the first count.
-    usual
-        Logarithm of the usual price, beside the one that is assumed of a stranger's job.
-    """
-
+    # late_s, seen_s: faded sums
     late_s: float = 0.0
     seen_s: float = 0.0
-    at_s: float | None = None
-    usual: float = 0.0
-    ours_s: float = 0.0
+    at_s: float | None = None  # epoch seconds up to which was counted; ``None`` before the first count
+    usual: float = 0.0  # logarithm of the usual price, beside the one that is assumed of a stranger's job
+    ours_s: float = 0.0  # of the late seconds those that more workers would have spared: what the price follows
 
     def counted(self, now_s: float, late: float, budget: float, *, longest_s: float, curable: bool = True) -> Self:
         """Return the sums with the time since the last count, of which ``late`` (0 to 1) was late.
 
-        Parameters
-        ----------
-        curable
-            Whether more workers would have spared it.
+        ``curable``: whether more workers would have spared it.
         """
         fade, counted_s = fading.since(self.at_s, now_s, memory_s=MEMORY_S, longest_s=longest_s)
         late_s, seen_s = self.late_s * fade + late * counted_s, self.seen_s * fade + counted_s

@@ -50,24 +50,13 @@ class Highest:
 
 @dataclass(frozen=True)
 class Course:
-    """Loads of the coming stages.
+    """Loads of the coming stages."""
 
-    Attributes
-    ----------
-    per_s
-        Mean load of each stage, records/s, shape ``(stages,)``.
-    log_sd
-        Standard deviation of its logarithm, shape ``(stages,)``.
-    lasts_s
-        How long each stage lasts, seconds, shape ``(stages,)``; a minute each where nothing is said.
-    highest
-        What a load hardly surpasses.
-    """
-
-    per_s: Values
-    log_sd: Values
+    per_s: Values  # mean load of each stage, records/s, shape ``(stages,)``
+    log_sd: Values  # standard deviation of its logarithm, shape ``(stages,)``
+    # How long each stage lasts, seconds, shape ``(stages,)``; a minute each where nothing is said
     lasts_s: Values = field(default_factory=lambda: np.empty(0))
-    highest: Highest = Highest()
+    highest: Highest = Highest()  # what a load hardly surpasses
 
     def __post_init__(self) -> None:
         if len(self.lasts_s) != len(self.per_s):
@@ -99,11 +88,8 @@ class Course:
 def course_of(forecast: Forecast, now_s: float, further: Forecast | None = None) -> Course:
     """Return the course from ``now_s`` to the end of the forecast, at least one stage long, and what lies further.
 
-    Parameters
-    ----------
-    further
-        A forecast in longer steps, of which those count that begin after the other one. Until they begin, a newer
-        forecast is made: so they are known as well by then as the last minute is now.
+    ``further``: a forecast in longer steps, of which those count that begin after the other one. Until they begin, a
+    newer forecast is made: so they are known as well by then as the last minute is now.
     """
     near = _minutes_of(forecast, now_s)
     if further is None:

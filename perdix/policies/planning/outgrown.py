@@ -14,21 +14,11 @@ AS_MUCH = 0.95  # of the load at which it was left
 
 @dataclass(frozen=True)
 class Outgrown:
-    """The largest size that was left for a larger one in the last hours.
+    """The largest size that was left for a larger one in the last hours."""
 
-    Attributes
-    ----------
-    size
-        Its scale-out; 0 where there is none.
-    per_s
-        The load at which it was left, records/s.
-    at_s
-        When, epoch seconds.
-    """
-
-    size: float = 0.0
-    per_s: float = 0.0
-    at_s: float = 0.0
+    size: float = 0.0  # its scale-out; 0 where there is none
+    per_s: float = 0.0  # the load at which it was left, records/s
+    at_s: float = 0.0  # when, epoch seconds
 
     def looked(self, now_s: float, before: float | None, scale_out: int, per_s: float) -> Self:
         """Return what is known after another look at what runs, and ran ``before``, under a load in records/s."""

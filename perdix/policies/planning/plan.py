@@ -32,32 +32,19 @@ class Limits:
 
 @dataclass(frozen=True)
 class Plan:
-    """What was planned at one tick.
-
-    Attributes
-    ----------
-    runs, chosen
-        Index of what runs, and of what is gone to, among the sizes.
-    stages
-        The plan from ``chosen`` on.
-    budget_left
-        Share of the error budget.
-    tries
-        Whether nothing is believed to hold, and another size is more likely to.
-    beyond
-        Whether no size catches up within the course, and what is chosen takes the most.
-    """
+    """What was planned at one tick."""
 
     sizes: Sizes
     course: Course
     found: Programme
+    # runs, chosen: index of what runs, and of what is gone to, among the sizes
     runs: int
     chosen: int
-    stages: tuple[Stage, ...]
-    budget_left: float
+    stages: tuple[Stage, ...]  # the plan from ``chosen`` on
+    budget_left: float  # share of the error budget
     limits: Limits
-    tries: bool
-    beyond: bool
+    tries: bool  # whether nothing is believed to hold, and another size is more likely to
+    beyond: bool  # whether no size catches up within the course, and what is chosen takes the most
 
     def decision(self, policy: str, situation: Situation, memory: Mapping[str, Any]) -> Decision:
         """Return the decision to take its first step."""

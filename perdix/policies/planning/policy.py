@@ -49,14 +49,9 @@ LEAST_CHANCE, MORE_LIKELY = 0.1, 5.0  # that another size does, and times as lik
 
 
 class PerdixOptions(Strict):
-    """Options of the policy.
+    """Options of the policy."""
 
-    Attributes
-    ----------
-    late_price
-        How many busy workers one late second weighs while the error budget is spent as fast as it is given.
-    """
-
+    # How many busy workers one late second weighs while the error budget is spent as fast as it is given
     late_price: Annotated[float, Field(gt=0)] = LATE_PRICE
 
 

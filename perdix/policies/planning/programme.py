@@ -28,31 +28,18 @@ LEAST_SD = 0.02  # of the logarithm of load over capacity: minutes are no second
 
 @dataclass(frozen=True)
 class Sizes:
-    """The scale-outs that a plan may take, ascending; arrays of shape ``(sizes,)``.
+    """The scale-outs that a plan may take, ascending; arrays of shape ``(sizes,)``."""
 
-    Attributes
-    ----------
-    workers
-        Scale-outs.
-    per_s, log_sd
-        Their capacity in records/s and the standard deviation of its logarithm from minute to minute.
-    doubt
-        Standard deviation of the logarithm by which each may turn out to take more or less, once it runs.
-    overtaken
-        Share of the time in which each was late after minutes like this one, because the load overtook it.
-    lateness
-        How often the job is late at a utilisation although nothing waits.
-    open
-        Whether a plan may go to it, now and later; ``None``: to all.
-    """
-
-    workers: NDArray[np.intp]
+    workers: NDArray[np.intp]  # scale-outs
+    # per_s, log_sd: their capacity in records/s and the standard deviation of its logarithm from minute to minute
     per_s: Values
     log_sd: Values
-    doubt: Values
+    doubt: Values  # standard deviation of the logarithm by which each may turn out to take more or less, once it runs
+    # Share of the time in which each was late after minutes like this one, because the load overtook it
     overtaken: Values
+    # How often the job is late at a utilisation although nothing waits
     lateness: Lateness = field(default_factory=Lateness)
-    open: NDArray[np.bool_] | None = None
+    open: NDArray[np.bool_] | None = None  # whether a plan may go to it, now and later; ``None``: to all
 
     @property
     def barred(self) -> Values:
@@ -68,60 +55,33 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Prices:
-    """What a plan pays, in worker-seconds, and the times that it reckons with.
+    """What a plan pays, in worker-seconds, and the times that it reckons with."""
 
-    Attributes
-    ----------
-    late
-        Of one second that is late.
-    rescale
-        Of a rescale, beside the lateness that it brings.
-    allowed_s
-        How long a record may wait before it is late.
-    out_s, in_s
-        Standstill of a rescale to more and to fewer workers.
-    lost_s
-        What a restart loses, in seconds of full capacity.
-    tail_s
-        How long the time after the course counts.
-    overspent
-        Whether the error budget is: then a size that is often late at the end of the course is so after it, too.
-    """
-
-    late: float
-    rescale: float
-    allowed_s: float
+    late: float  # of one second that is late
+    rescale: float  # of a rescale, beside the lateness that it brings
+    allowed_s: float  # how long a record may wait before it is late
+    # out_s, in_s: standstill of a rescale to more and to fewer workers
     out_s: float
     in_s: float
-    lost_s: float
-    tail_s: float
+    lost_s: float  # what a restart loses, in seconds of full capacity
+    tail_s: float  # how long the time after the course counts
+    # Whether the error budget is: then a size that is often late at the end of the course is so after it, too
     overspent: bool = False
 
 
 @dataclass(frozen=True)
 class Programme:
-    """What the first step costs, each followed by the cheapest plan; worker-seconds.
+    """What the first step costs, each followed by the cheapest plan; worker-seconds."""
 
-    Attributes
-    ----------
-    stay, go
-        Of staying at each scale-out, and of going to it from what runs, shape ``(sizes,)``; ``go`` is infinite for what
-        runs itself and where no plan may go.
-    keep
-        Of each scale-out if it ran and were kept for good, without any rescale, shape ``(sizes,)``.
-    late_s
-        Seconds that are expected to be late within the course then, shape ``(sizes,)``.
-    ahead
-        Least cost from the beginning of each later stage on, and after the last; each of shape ``(sizes, LEVELS)``.
-    steps, grid
-        What it was worked out with.
-    """
-
+    # stay, go: of staying at each scale-out, and of going to it from what runs, shape ``(sizes,)``; ``go`` is infinite
+    # for what runs itself and where no plan may go
     stay: Values
     go: Values
-    keep: Values
-    late_s: Values
+    keep: Values  # of each scale-out if it ran and were kept for good, without any rescale, shape ``(sizes,)``
+    late_s: Values  # seconds that are expected to be late within the course then, shape ``(sizes,)``
+    # Least cost from the beginning of each later stage on, and after the last; each of shape ``(sizes, LEVELS)``
     ahead: tuple[Values, ...]
+    # steps, grid: what it was worked out with
     steps: _Steps
     grid: _Grid
 
@@ -133,32 +93,18 @@ class Programme:
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage of a plan.
+    """One stage of a plan."""
 
-    Attributes
-    ----------
-    workers
-        Scale-out that runs at its end.
-    late_s
-        Seconds that are expected to be late in it.
-    cost
-        What it costs, worker-seconds.
-    """
-
-    workers: int
-    late_s: float
-    cost: float
+    workers: int  # scale-out that runs at its end
+    late_s: float  # seconds that are expected to be late in it
+    cost: float  # what it costs, worker-seconds
 
 
 def solve(sizes: Sizes, course: Course, prices: Prices, runs: int, backlog: float) -> Programme:
     """Return the costs of each first step.
 
-    Parameters
-    ----------
-    runs
-        Index of what runs among the sizes.
-    backlog
-        Records that wait now.
+    ``runs``: index of what runs among the sizes.
+    ``backlog``: records that wait now.
     """
     grid, steps = _Grid.of(course, backlog), _Steps.of(sizes, course, prices)
     ahead = [_after(steps, grid)]
@@ -179,10 +125,7 @@ def solve(sizes: Sizes, course: Course, prices: Prices, runs: int, backlog: floa
 def follow(found: Programme, *, runs: int, chosen: int, backlog: float) -> tuple[Stage, ...]:
     """Return the stages of the cheapest plan that begins with ``chosen``, as it is expected to go.
 
-    Parameters
-    ----------
-    runs, chosen
-        Indexes among the sizes: of what runs, and of the first step.
+    ``runs``, ``chosen``: indexes among the sizes: of what runs, and of the first step.
     """
     steps, grid, stages = found.steps, found.grid, list[Stage]()
     course, ahead = steps.course, np.stack(found.ahead)
@@ -248,28 +191,19 @@ _STAY, _OUT, _IN = range(3)  # the moves: to keep a size, to come to it from a s
 
 @dataclass(frozen=True)
 class _Steps:
-    """What can be said of each stage before any backlog is known.
-
-    Attributes
-    ----------
-    still_s
-        How long the job stands still at each move, shape ``(3,)``.
-    exceeds, risk, lost
-        Of each stage and size: how often a second is late that does not wait for others, what it may cost that the
-        size takes less than is believed (worker-seconds), and the records that a restart does again;
-        shape ``(stages, sizes)``.
-    paid
-        Worker-seconds beside lateness, shape ``(stages, 3, sizes)``.
-    """
+    """What can be said of each stage before any backlog is known."""
 
     sizes: Sizes
     course: Course
     prices: Prices
-    still_s: Values
+    still_s: Values  # how long the job stands still at each move, shape ``(3,)``
+    # exceeds, risk, lost: of each stage and size: how often a second is late that does not wait for others, what it may
+    # cost that the size takes less than is believed (worker-seconds), and the records that a restart does again; shape
+    # ``(stages, sizes)``
     exceeds: Values
     risk: Values
     lost: Values
-    paid: Values
+    paid: Values  # worker-seconds beside lateness, shape ``(stages, 3, sizes)``
 
     @classmethod
     def of(cls, sizes: Sizes, course: Course, prices: Prices) -> _Steps:
@@ -300,20 +234,13 @@ class _Steps:
 
 @dataclass(frozen=True)
 class _Step:
-    """A step to each size in some stages; arrays of shape ``(stages, sizes)``.
+    """A step to each size in some stages; arrays of shape ``(stages, sizes)``."""
 
-    Attributes
-    ----------
-    cost, total, paid
-        What the stage costs, with all that follows, and beside lateness.
-    left
-        What waits at its end.
-    """
-
+    # cost, total, paid: what the stage costs, with all that follows, and beside lateness
     cost: Values
     total: Values
     paid: Values
-    left: Values
+    left: Values  # what waits at its end
 
 
 def _first(
@@ -321,12 +248,8 @@ def _first(
 ) -> tuple[_Step, _Step]:
     """Return what staying at each size comes to in some stages, and what going to it from what runs does.
 
-    Parameters
-    ----------
-    ahead
-        Least cost from the end of each of the stages on, shape ``(stages, sizes, LEVELS)``.
-    backlogs
-        What waits at the beginning of each.
+    ``ahead``: least cost from the end of each of the stages on, shape ``(stages, sizes, LEVELS)``.
+    ``backlogs``: what waits at the beginning of each.
     """
     costs, left = (part[..., 0] for part in steps.from_backlogs(stages, backlogs[:, None, None, None]))
     below, share = grid.places(left)

@@ -23,29 +23,16 @@ NEVER_S = -1.0
 
 @dataclass(frozen=True)
 class Rival:
-    """What ran and how late it was, in sums that fade with :data:`MEMORY_S`, and for how long the fixed size binds.
+    """What ran and how late it was, in sums that fade with :data:`MEMORY_S`, and for how long the fixed size binds."""
 
-    Attributes
-    ----------
-    worker_s, late_s, seen_s
-        Faded worker-seconds, late seconds and seconds.
-    at_s
-        Epoch seconds up to which was counted; ``None`` before the first count.
-    stands_until_s
-        Epoch seconds until which no plan goes below the fixed size; below 0: all may.
-    defeats
-        In a row.
-    size
-        Fixed size that did better than the plans at the last defeat.
-    """
-
+    # worker_s, late_s, seen_s: faded worker-seconds, late seconds and seconds
     worker_s: float = 0.0
     late_s: float = 0.0
     seen_s: float = 0.0
-    at_s: float | None = None
-    stands_until_s: float = NEVER_S
-    defeats: float = 0.0
-    size: float = math.inf
+    at_s: float | None = None  # epoch seconds up to which was counted; ``None`` before the first count
+    stands_until_s: float = NEVER_S  # epoch seconds until which no plan goes below the fixed size; below 0: all may
+    defeats: float = 0.0  # in a row
+    size: float = math.inf  # fixed size that did better than the plans at the last defeat
 
     def counted(self, now_s: float, scale_out: int, late: float, *, longest_s: float) -> Self:
         """Return the sums with the time since the last count, of which ``late`` (0 to 1) was late."""

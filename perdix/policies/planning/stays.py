@@ -25,10 +25,7 @@ def steady_s(minutes: Values) -> float:
 
     As long again is what anybody can expect of a state of which nothing is known but its age.
 
-    Parameters
-    ----------
-    minutes
-        Mean loads, records/s, shape ``(n,)``, the newest last; NaN where nothing was measured.
+    ``minutes``: mean loads, records/s, shape ``(n,)``, the newest last; NaN where nothing was measured.
     """
     known = minutes[np.isfinite(minutes)]
     if not len(known) or not known[-1] > 0.0:
@@ -40,22 +37,13 @@ def steady_s(minutes: Values) -> float:
 
 @dataclass(frozen=True)
 class Stays:
-    """Times from a scale-in to the next scale-out.
+    """Times from a scale-in to the next scale-out."""
 
-    Attributes
-    ----------
-    log_s, seen
-        Mean of their logarithms, and how many it rests on; the usual one counts as the first.
-    scale_out
-        What ran when it was looked at last; ``None`` before.
-    since_s
-        Epoch seconds of the scale-in after which no scale-out came yet.
-    """
-
+    # log_s, seen: mean of their logarithms, and how many it rests on; the usual one counts as the first
     log_s: float = math.log(USUAL_S)
     seen: float = 1.0
-    scale_out: float | None = None
-    since_s: float | None = None
+    scale_out: float | None = None  # what ran when it was looked at last; ``None`` before
+    since_s: float | None = None  # epoch seconds of the scale-in after which no scale-out came yet
 
     def looked(self, now_s: float, scale_out: int) -> Self:
         """Return what is known after another look at what runs."""

@@ -16,26 +16,14 @@ from perdix.policies.visp.options import VispOptions
 
 @dataclass(frozen=True)
 class Remembered:
-    """What travels with the decisions.
+    """What travels with the decisions."""
 
-    Attributes
-    ----------
-    placed
-        Hosts and workers as they are, and
-    planned
-        as they will be once what was decided last has happened: a guard may refuse it, and a rescale takes a while.
-    latencies_s
-        The last p95 latencies outside the grace of rescales, oldest first.
-    scalings
-        Rescales that were decided and happened.
-    again, leased
-        As the policies of hosts remember them.
-    """
-
-    placed: Placement
+    placed: Placement  # hosts and workers as they are, and
+    # as they will be once what was decided last has happened: a guard may refuse it, and a rescale takes a while
     planned: Placement | None = None
-    latencies_s: tuple[float, ...] = ()
-    scalings: int = 0
+    latencies_s: tuple[float, ...] = ()  # the last p95 latencies outside the grace of rescales, oldest first
+    scalings: int = 0  # rescales that were decided and happened
+    # again, leased: as the policies of hosts remember them
     again: Mapping[str, float] = field(default_factory=dict)
     leased: int = 0
 

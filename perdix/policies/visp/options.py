@@ -19,39 +19,28 @@ Positive = Annotated[float, Field(gt=0)]
 class VispOptions(Strict):
     """A job of equal workers on leased hosts of one type.
 
-    Attributes
-    ----------
-    worker_cpu_cores, worker_memory_mb, host_cores, host_memory_mb
-        What a worker is given, and what a host has for workers.
-    unit_s, minimum_s
-        Billing time unit of a host, and the shortest lease that is paid, seconds.
-    most_hosts
-        How many may be leased at once; ``None``: no limit but the job's bounds.
-    latency_ms
-        Objective of the p95 latency; the job's own when absent.
-    durations
-        How many of the last latencies make the trend (N of Algorithm 1).
-    lag_s
-        Algorithm 1 asks for more workers only when more waits than arrives in so many seconds. The paper counts items
-        (50); what of a stream of records that is depends on its rate.
-    out_step
-        Workers that Algorithm 1 adds at once.
-    fill_hosts
-        Whether scaling out fills the hosts that are leased: their room is paid for, and each rescale stops the job.
-    most_dropped
-        Share of the workers that may go at the end of a unit: the paper's 20 %, or as many as a host has where the
-        learned capacity of the rest carries the load; with ``forecast``, all that the forecast does not need.
-    unit_share, settle_s
-        A host is decided about within the last share of its unit, or at the last tick that leaves ``settle_s`` seconds
-        for a rescale, whichever is earlier.
-    grace_s
-        For so long after a rescale latencies reflect the restart: they are neither kept nor acted on.
-    forecast
-        Decide by the forecast and the learned capacities: on what may go at the end of a unit, and what must come.
-    use, drain_s
-        The share of a learned capacity to plan with, and the seconds within which a lag must be worked off.
-    quantile, lead_s
-        With ``forecast``: the quantile decided on (the mean when ``None``), and how far ahead workers are added.
+    ``worker_cpu_cores``, ``worker_memory_mb``, ``host_cores``, ``host_memory_mb``: what a worker is given, and what a
+    host has for workers.
+    ``unit_s``, ``minimum_s``: billing time unit of a host, and the shortest lease that is paid, seconds.
+    ``most_hosts``: how many may be leased at once; ``None``: no limit but the job's bounds.
+    ``latency_ms``: objective of the p95 latency; the job's own when absent.
+    ``durations``: how many of the last latencies make the trend (N of Algorithm 1).
+    ``lag_s``: algorithm 1 asks for more workers only when more waits than arrives in so many seconds. The paper counts
+    items (50); what of a stream of records that is depends on its rate.
+    ``out_step``: workers that Algorithm 1 adds at once.
+    ``fill_hosts``: whether scaling out fills the hosts that are leased: their room is paid for, and each rescale stops
+    the job.
+    ``most_dropped``: share of the workers that may go at the end of a unit: the paper's 20 %, or as many as a host has
+    where the learned capacity of the rest carries the load; with ``forecast``, all that the forecast does not need.
+    ``unit_share``, ``settle_s``: a host is decided about within the last share of its unit, or at the last tick that
+    leaves ``settle_s`` seconds for a rescale, whichever is earlier.
+    ``grace_s``: for so long after a rescale latencies reflect the restart: they are neither kept nor acted on.
+    ``forecast``: decide by the forecast and the learned capacities: on what may go at the end of a unit, and what must
+    come.
+    ``use``, ``drain_s``: the share of a learned capacity to plan with, and the seconds within which a lag must be
+    worked off.
+    ``quantile``, ``lead_s``: with ``forecast``: the quantile decided on (the mean when ``None``), and how far ahead
+    workers are added.
     """
 
     model_config = ConfigDict(allow_inf_nan=False)

@@ -21,30 +21,15 @@ WAITED = 0.02  # share of its time up to which an operator is not held back by w
 
 @dataclass(frozen=True)
 class Measured:
-    """What one interval shows.
+    """What one interval shows."""
 
-    Attributes
-    ----------
-    rates
-        Operators whose windows count.
-    source_per_s
-        Source -> records/s that it should emit, where that and where it goes are known.
-    held
-        Operator -> why it is not sized at all.
-    not_in
-        Operator -> why it is not scaled in: part of what it does, or of what reaches it, was not measured.
-    skews
-        Operators among whose instances one works much more than the mean.
-    emitted
-        What the sources emit and should; ``None``: not known.
-    """
-
-    rates: Mapping[str, OperatorRates]
-    source_per_s: Mapping[str, float]
-    held: Mapping[str, str]
+    rates: Mapping[str, OperatorRates]  # operators whose windows count
+    source_per_s: Mapping[str, float]  # source -> records/s that it should emit, where that and where it goes are known
+    held: Mapping[str, str]  # operator -> why it is not sized at all
+    # Operator -> why it is not scaled in: part of what it does, or of what reaches it, was not measured
     not_in: Mapping[str, str]
-    skews: Mapping[str, Skew]
-    emitted: Emitted | None
+    skews: Mapping[str, Skew]  # operators among whose instances one works much more than the mean
+    emitted: Emitted | None  # what the sources emit and should; ``None``: not known
 
     def with_keys(self, shares: Mapping[str, float]) -> Measured:
         """Return it with the shares of the input that one key is known to make up, of uneven operators."""

@@ -47,18 +47,12 @@ class HotKey(NamedTuple):
 class Memory:
     """What was remembered.
 
-    Attributes
-    ----------
-    parallelism, since_s
-        What runs, and the epoch seconds since when it was seen to.
-    results
-        Of the rule since then: rates of an earlier configuration never mix with those of this one.
-    rescale
-        The rescale that was asked for last, until its effect was looked at.
-    in_vain, in_vain_at_per_s
-        How many scale-outs in a row raised nothing, and what the sources should have emitted at the last.
-    curves
-        Operator -> how it really scales, as far as it was seen to.
+    ``parallelism``, ``since_s``: what runs, and the epoch seconds since when it was seen to.
+    ``results``: of the rule since then: rates of an earlier configuration never mix with those of this one.
+    ``rescale``: the rescale that was asked for last, until its effect was looked at.
+    ``in_vain``, ``in_vain_at_per_s``: how many scale-outs in a row raised nothing, and what the sources should have
+    emitted at the last.
+    ``curves``: operator -> how it really scales, as far as it was seen to.
     """
 
     parallelism: Parallelism

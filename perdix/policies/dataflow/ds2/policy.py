@@ -201,10 +201,7 @@ class Ds2:
         through more: so much more than it seems is needed, of every operator. That operator gets its instances times
         the shortfall; those with more to spare may need none.
 
-        Returns
-        -------
-        tuple
-            The results, that in words, and by what the unrounded ones were multiplied (1: not raised).
+        Returns the results, that in words, and by what the unrounded ones were multiplied (1: not raised).
         """
         runs = sized.situation.parallelism
         short = shortfall(emitted, self.options.target_rate_ratio, self.options.tolerance)

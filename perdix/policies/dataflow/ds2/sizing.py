@@ -17,24 +17,14 @@ from perdix.policies.wording import per_s
 
 @dataclass(frozen=True)
 class Sized:
-    """What one interval asks for.
-
-    Attributes
-    ----------
-    wanted
-        Operator -> instances; operators that could not be sized, or are not to be, are missing.
-    exact
-        The same before rounding, with head-room.
-    why
-        Operator -> why its result is not just the equation's.
-    """
+    """What one interval asks for."""
 
     situation: DataflowSituation
     measured: Measured
     optimal: Optimal
-    wanted: Mapping[str, int]
-    exact: Mapping[str, float]
-    why: Mapping[str, str]
+    wanted: Mapping[str, int]  # operator -> instances; operators that could not be sized, or are not to be, are missing
+    exact: Mapping[str, float]  # the same before rounding, with head-room
+    why: Mapping[str, str]  # operator -> why its result is not just the equation's
 
     @property
     def held_back_by(self) -> tuple[str, ...]:
@@ -68,12 +58,8 @@ def size(
 ) -> Sized:
     """Apply equations 7 and 8 to the rates of one interval.
 
-    Parameters
-    ----------
-    curves
-        Operator -> how it really scales; operators that are missing scale linearly.
-    for_the_hottest
-        Whether uneven operators are sized so that their hottest instance keeps up.
+    ``curves``: operator -> how it really scales; operators that are missing scale linearly.
+    ``for_the_hottest``: whether uneven operators are sized so that their hottest instance keeps up.
     """
     sizing = Sizing(options.tolerance, options.rate_factor, None, options.minimum, options.maximum)
     optimal = optimal_parallelism(
