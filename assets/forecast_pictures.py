@@ -10,9 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import EngFormatter
 from numpy.typing import NDArray
 
-from perdix.models.forecasting.contract import Values
 from perdix.models.forecasting.judgement import Backtest
 from perdix.replay.canvas import BLUE, GREY, ORANGE, RED, SKY, canvas, rate_axis, to_png
+from perdix.telemetry.window import Values
 
 MOST_STRETCHES = 4
 

@@ -23,10 +23,10 @@ import numpy as np
 from benchmarks.zoo.jobs import twin_seed
 from benchmarks.zoo.properties import drawn_parameters
 from perdix.models.capacity.scale_outs import ScaleOuts
-from perdix.models.forecasting.contract import Values
 from perdix.replay.twin_source import TwinSource
 from perdix.settings.stream_job import Bounds, PolicySettings, StreamJob
 from perdix.settings.targets import TwinSettings
+from perdix.telemetry.window import Values
 from perdix.twin.exposition import subtasks_of
 from perdix.twin.job import JobTwin
 from perdix.twin.parameters import TwinParameters, load_twin

@@ -17,7 +17,7 @@ import numpy as np
 from benchmarks.measured import DATA
 from perdix.models.drift import DriftState
 from perdix.models.forecasting.auto_arima import AutoArima
-from perdix.models.forecasting.contract import Values, Workload
+from perdix.models.forecasting.contract import Workload
 from perdix.models.forecasting.damped_trend import DampedTrend
 from perdix.models.forecasting.forecaster import Forecaster
 from perdix.models.forecasting.last_value import LastValue
@@ -25,6 +25,7 @@ from perdix.models.forecasting.linear import Linear
 from perdix.models.forecasting.member import Member
 from perdix.models.horizon_drift import usual_share
 from perdix.models.realised import Missed
+from perdix.telemetry.window import Values
 
 STEP_S, MINUTE, LEADS = 10.0, 6, 15
 HOUR = 60 * MINUTE

@@ -23,8 +23,8 @@ import numpy as np
 
 from benchmarks.measured import nexmark
 from perdix.models.dataflow.optimal import rounded_up
-from perdix.models.dataflow.rates import Values
 from perdix.models.dataflow.scaling_curve import ScalingCurve
+from perdix.telemetry.window import Values
 
 MOST = 26
 STEPS = 12  # a rule that has not come to rest by then never does

@@ -18,9 +18,10 @@ import numpy as np
 from benchmarks.measured import DATA
 from benchmarks.zoo.jobs import QUIET, draw
 from benchmarks.zoo.traces import NoTracesError
-from perdix.models.forecasting.contract import Values, Workload
+from perdix.models.forecasting.contract import Workload
 from perdix.models.forecasting.families import FAMILIES
 from perdix.models.forecasting.forecaster import Forecaster, fallback
+from perdix.telemetry.window import Values
 
 BEGINS_H, AGES_MIN, LEADS_MIN = (1, 9, 17), (4, 8, 15, 25, 40), (1, 5, 15)
 MADE_MIN, MINUTE_S, HORIZON_MIN = 2, 60, 15

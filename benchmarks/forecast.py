@@ -24,9 +24,10 @@ from numpy.typing import NDArray
 from scipy.signal import lfilter
 
 from perdix.models.forecasting.backtest import Backtest, backtest
-from perdix.models.forecasting.contract import PROBABILITIES, Values, Workload
+from perdix.models.forecasting.contract import PROBABILITIES, Workload
 from perdix.models.forecasting.families import ENSEMBLE, FAMILIES, NAIVE, families_named
 from perdix.models.forecasting.origins import Stops
+from perdix.telemetry.window import Values
 
 TRACES = {
     "advertising": "advertising_6h_550K_max.csv",

@@ -25,7 +25,7 @@ from pathlib import Path
 
 import numpy as np
 
-from perdix.models.forecasting.contract import Values, Workload
+from perdix.models.forecasting.contract import Workload
 from perdix.models.forecasting.errors import wape
 from perdix.models.forecasting.forecaster import Forecaster
 from perdix.models.forecasting.gaussian_process import LogGaussianProcess, PlainGaussianProcess
@@ -34,6 +34,7 @@ from perdix.models.forecasting.last_value import LastValue
 from perdix.models.forecasting.member import Member
 from perdix.models.forecasting.pooled_trees import PooledTrees
 from perdix.models.forecasting.seasonal_trend import SeasonalTrend
+from perdix.telemetry.window import Values
 
 FOLDER = Path(__file__).resolve().parents[1] / "../shared/data/load-prediction"
 GRANULARITIES = {"1h": (3600.0, 12), "15min": (900.0, 4), "5min": (300.0, 1)}

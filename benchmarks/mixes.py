@@ -35,7 +35,7 @@ from pathlib import Path
 
 import numpy as np
 
-from perdix.models.forecasting.contract import Values, Workload
+from perdix.models.forecasting.contract import Workload
 from perdix.models.forecasting.damped_trend import DampedTrend
 from perdix.models.forecasting.forecaster import Forecaster
 from perdix.models.forecasting.last_value import LastValue
@@ -44,6 +44,7 @@ from perdix.models.forecasting.seasonal_trend import SeasonalTrend
 from perdix.models.mixes.problem import Problem, Sizes
 from perdix.models.mixes.qcesa import MixPlan, plan, single, steadied
 from perdix.settings.prices import load_prices
+from perdix.telemetry.window import Values
 from perdix.twin.operators.parameters import load_operator, operator_names
 from perdix.twin.operators.physics import true_performance
 from perdix.twin.workloads import Shape, WorkloadSpec, workload

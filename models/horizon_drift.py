@@ -13,10 +13,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from perdix.models.forecasting.contract import Values
 from perdix.models.forecasting.tail import EPSILON_S
 from perdix.models.forecasting.track_record import TrackRecord
 from perdix.models.realised import Missed
+from perdix.telemetry.window import Values
 
 SMOOTHING_S = 600.0  # horizons of neighbouring forecasts overlap: each alone says little
 LEAST_FORECASTS = 15

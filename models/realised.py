@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perdix.models.forecasting.contract import Forecast, Values, Workload
+from perdix.models.forecasting.contract import Forecast, Workload
 from perdix.models.forecasting.errors import error_of_maximum, wape
 from perdix.models.forecasting.tail import Tail
+from perdix.telemetry.window import Values
 
 FIRST_MINUTE_S = 60.0
 PART_S = 60.0  # noise that no forecast can know averages out within a minute

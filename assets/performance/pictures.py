@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.axes import Axes
 
-from perdix.models.performance.contract import Values
 from perdix.models.performance.fitted import FittedPerformance
 from perdix.models.performance.samples import rates_of, sizes_of
 from perdix.replay.canvas import BLUE, GREY, ORANGE, SKY, canvas, rate_axis, to_png
+from perdix.telemetry.window import Values
 
 _POINTS = 120  # at which a curve is drawn
 _BEYOND = 1.15  # of the largest that was sampled

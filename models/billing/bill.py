@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from perdix.models.billing.demand import Counts, Demand
-from perdix.models.billing.leases import Leases, Release, Values, leases
+from perdix.models.billing.leases import Leases, Release, leases
 from perdix.models.billing.packing import DoesNotFitError, Resources, per_host
 from perdix.settings.prices import PriceList
+from perdix.telemetry.window import Values
 
 
 @dataclass(frozen=True)

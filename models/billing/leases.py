@@ -28,8 +28,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perdix.settings.prices import Billing
+from perdix.telemetry.window import Values
 
-Values = NDArray[np.float64]
 Rule = Literal["at-once", "end-of-unit"]
 Span = tuple[float, float]  # seconds from the start of the course: begin, end
 

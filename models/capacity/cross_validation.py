@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from perdix.models.capacity.line import IdleShare
 from perdix.models.capacity.pairing import epoch_s
+from perdix.telemetry.window import Values
 
-Values = NDArray[np.float64]
 Table = Callable[[int], float]
 
 HELD_OUT = 0.25  # share of a scale-out's minutes, its hottest, that no candidate may learn from

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 
-Values = NDArray[np.float64]
+from perdix.telemetry.window import Values
 
 OBSERVED = "observed"
 DAY_S = 86_400.0

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from perdix.models.capacity import basis
 from perdix.models.capacity.contract import Estimate
@@ -23,8 +22,7 @@ from perdix.models.capacity.partitions import (
     slowest_reader,
 )
 from perdix.models.capacity.skew import CONTENTIONS, Skew
-
-Values = NDArray[np.float64]
+from perdix.telemetry.window import Values
 
 MOSTLY = 0.5  # likelihood of key groups from which an estimate is said to rest on them
 LIKE_THE_OTHERS = 0.04  # relative sd of what the hottest worker takes at one scale-out, beside what contention explains

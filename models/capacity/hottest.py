@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from perdix.models.capacity.line import BEND_ERROR, BETWEEN_SD, MODEL_ERROR, IdleShare, reach_of
+from perdix.telemetry.window import Values
 
-Values = NDArray[np.float64]
 Ints = NDArray[np.intp]
 
 STRANGERS = IdleShare(0.12, 0.10)  # before anything is known of a job: jobs idle at 2 to 30 % of their CPU

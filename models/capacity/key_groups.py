@@ -17,7 +17,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-Values = NDArray[np.float64]
+from perdix.telemetry.window import Values
 
 GROUPS = 128  # Flink's maximum parallelism, unless somebody set another
 FINEST = 1_024  # ranges that loads are kept of

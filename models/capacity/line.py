@@ -14,9 +14,9 @@ from statistics import NormalDist
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Values = NDArray[np.float64]
+from perdix.telemetry.window import Values
 
 TYPICAL_NOISE = 0.02  # residual sd of throughput as a share of its mean, believed before residuals were seen
 NOISE_WEIGHT = 2.0  # how many samples that belief is worth

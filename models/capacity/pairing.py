@@ -7,12 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from perdix.telemetry.metrics import CPU, SCALE_OUT, THROUGHPUT, UPTIME
-from perdix.telemetry.window import Window
-
-Values = NDArray[np.float64]
+from perdix.telemetry.window import Values, Window
 
 MINUTE_S = 60.0
 WARM_UP_S = 120.0  # Daedalus' program: CPU and caches are not themselves before that

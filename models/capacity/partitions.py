@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from perdix.models.capacity.evidence import Evidence
 from perdix.models.capacity.hottest import highest_of
+from perdix.telemetry.window import Values
 
-Values = NDArray[np.float64]
 Ints = NDArray[np.int_]
 
 ALIKE = 0.05  # relative difference up to which the hottest worker's share is that of the partitions that it reads

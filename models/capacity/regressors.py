@@ -7,13 +7,11 @@ from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 
 from perdix.models.capacity.line import IdleShare, Line
 from perdix.models.capacity.scale_outs import ScaleOuts
-
-Values = NDArray[np.float64]
+from perdix.telemetry.window import Values
 
 FEATURES = ("cpu_load", "cpu_share", "relative_throughput", "scale_out")
 MOST_ROWS = 2_000  # rows a tree family learns from, every k-th minute; 6,000 score alike in twice the time

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from perdix.models.capacity.evidence import Evidence
 from perdix.models.capacity.hottest import highest_of
-
-Values = NDArray[np.float64]
+from perdix.telemetry.window import Values
 
 GROWTHS = np.linspace(0.0, 1.5, 7)  # 0: workers differ alike at any scale-out; 1: one key group is too much for one
 SCATTER = 0.12  # relative sd of the hottest share between stays

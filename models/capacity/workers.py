@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from perdix.models.capacity.hottest import STRANGERS, hottest_capacity
 from perdix.models.capacity.line import IdleShare, Line, lines_of, merged, reach_of
 from perdix.settings.stream_job import MOST_WORKERS
-
-Values = NDArray[np.float64]
+from perdix.telemetry.window import Values
 
 LINE = 6  # statistics of a line
 ROWS = LINE + 2

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from perdix.models.dataflow.rates import InstanceWindow, Values
+from perdix.models.dataflow.rates import InstanceWindow
+from perdix.telemetry.window import Values
 
 MS_PER_S = 1000.0
 

@@ -14,8 +14,9 @@ from typing import Protocol
 import numpy as np
 
 from perdix.models.dataflow.graph import Dataflow, Operator
-from perdix.models.dataflow.rates import OperatorRates, Values
+from perdix.models.dataflow.rates import OperatorRates
 from perdix.models.dataflow.rates_table import Counts, Flags, RatesTable
+from perdix.telemetry.window import Values
 
 PerSource = Mapping[str, float | Sequence[float] | Values]
 

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
-Values = NDArray[np.float64]
+from perdix.telemetry.window import Values
 
 
 @dataclass(frozen=True)

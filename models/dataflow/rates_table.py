@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perdix.models.dataflow.graph import Dataflow
-from perdix.models.dataflow.rates import OperatorRates, Values
+from perdix.models.dataflow.rates import OperatorRates
+from perdix.telemetry.window import Values
 
 Counts = NDArray[np.int64]
 Flags = NDArray[np.bool_]

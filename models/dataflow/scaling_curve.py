@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.optimize import nnls
 
-from perdix.models.dataflow.rates import Values
+from perdix.telemetry.window import Values
 
 HALF_LIFE_S = 7 * 86_400.0  # an observation counts half as much after a week
 MOST_WEIGHT = 10.0  # observations of one parallelism that are averaged over

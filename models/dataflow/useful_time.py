@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from perdix.models.dataflow.rates import InstanceWindow, OperatorRates, Values
+from perdix.models.dataflow.rates import InstanceWindow, OperatorRates
+from perdix.telemetry.window import Values
 
 Flags = NDArray[np.bool_]
 

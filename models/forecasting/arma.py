@@ -17,7 +17,7 @@ from typing import Any, Self
 import numpy as np
 from scipy.linalg import LinAlgWarning, solve_discrete_lyapunov
 
-from perdix.models.forecasting.contract import Values
+from perdix.telemetry.window import Values
 
 
 def _filtered(*arguments: Any, **named: Any) -> Any:

@@ -10,11 +10,12 @@ import numpy as np
 
 from perdix.models.forecasting.arma import Arima
 from perdix.models.forecasting.binned import LEAST_SERIES, LONGEST_BRIDGE_CELLS, bins_of, project
-from perdix.models.forecasting.contract import HORIZON_S, Values, Workload
+from perdix.models.forecasting.contract import HORIZON_S, Workload
 from perdix.models.forecasting.errors import wape
 from perdix.models.forecasting.member import Member, stretched
 from perdix.models.forecasting.order_search import Search, search
 from perdix.models.forecasting.tail import Tail
+from perdix.telemetry.window import Values
 
 CANDIDATES = ((10.0, 1), (10.0, 2), (60.0, 1))  # bin in seconds, order of differencing
 LARGEST_SERIES = 360  # the last hour of 10 s, the last six of 60 s

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from perdix.models.forecasting.arma import Arima
-from perdix.models.forecasting.contract import Values
 from perdix.models.forecasting.regrid import bridged, mean_preserving
 from perdix.models.forecasting.tail import Tail
+from perdix.telemetry.window import Values
 
 LEAST_SERIES = 20
 LONGEST_BRIDGE_CELLS = 30

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from perdix.models.forecasting.contract import Values
 from perdix.models.forecasting.regrid import mean_preserving
+from perdix.telemetry.window import Values
 
 
 def rates_between(edges_s: Values, measured: Values, ahead: Values, cell_s: float) -> Values:

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from perdix.models.forecasting.failures import NotForecastableError
+from perdix.telemetry.window import Values
 
-Values = NDArray[np.float64]
 PROBABILITIES = (0.5, 0.8, 0.9, 0.95)
 HORIZON_S = 900.0  # the papers': 15 minutes
 LARGEST_PER_S = 1e15  # records/s; sums and squares of less stay finite

@@ -9,10 +9,11 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from perdix.models.forecasting.contract import HORIZON_S, Values, Workload
+from perdix.models.forecasting.contract import HORIZON_S, Workload
 from perdix.models.forecasting.linear import LEAST_CELLS, line_through
 from perdix.models.forecasting.member import LEADS, Member, stretched
 from perdix.models.forecasting.tail import Tail
+from perdix.telemetry.window import Values
 
 WINDOWS_S = (60.0, 120.0, 180.0, 300.0)
 FADES_S = (300.0, 450.0, 600.0, 900.0)

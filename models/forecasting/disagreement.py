@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from perdix.models.forecasting.contract import Values
+from perdix.telemetry.window import Values
 
 AGREED = 0.02  # of the forecast: members that agree still miss by about this much
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from perdix.models.forecasting.contract import Values
+from perdix.telemetry.window import Values
 
 
 def _pairs(actual: ArrayLike, forecast: ArrayLike) -> tuple[Values, Values]:

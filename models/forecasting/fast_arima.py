@@ -12,10 +12,11 @@ from typing import Any, ClassVar, Self
 
 from perdix.models.forecasting.arma import Arima
 from perdix.models.forecasting.binned import LEAST_SERIES, bins_of, project
-from perdix.models.forecasting.contract import HORIZON_S, Values, Workload
+from perdix.models.forecasting.contract import HORIZON_S, Workload
 from perdix.models.forecasting.fast_fit import fit_autoregression, fit_fixed, fit_stepwise
 from perdix.models.forecasting.member import Member, stretched
 from perdix.models.forecasting.tail import Tail
+from perdix.telemetry.window import Values
 
 LEAST_CELL_S = 10.0
 KEEP_S = 7200.0

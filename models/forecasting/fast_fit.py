@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from perdix.models.forecasting.arma import Arima
-from perdix.models.forecasting.contract import Values
+from perdix.telemetry.window import Values
 
 LARGEST_ORDER = 3
 STEPS_PER_LAG = 3  # differences, at least, to tell what one lag counts

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from perdix.models.forecasting.calibration import Calibration
-from perdix.models.forecasting.contract import HORIZON_S, Forecast, Values, Workload
+from perdix.models.forecasting.contract import HORIZON_S, Forecast, Workload
 from perdix.models.forecasting.failures import (
     DamagedStateError,
     NotForecastableError,
@@ -24,6 +24,7 @@ from perdix.models.forecasting.member import LEADS, Member, lead_s
 from perdix.models.forecasting.tail import Tail
 from perdix.models.forecasting.track_record import TrackRecord
 from perdix.models.forecasting.weighting import combine
+from perdix.telemetry.window import Values
 
 STATE_FORMAT = 2
 WALK_ORIGINS = 48

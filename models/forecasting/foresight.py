@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from perdix.models.forecasting.contract import Values
+from perdix.telemetry.window import Values
 
 MINUTE_S = 60.0
 KEPT_S = 12 * 3600.0  # of minutes: what is learned from them

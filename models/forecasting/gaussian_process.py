@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
 from perdix.models.forecasting.cells_ahead import rates_between
-from perdix.models.forecasting.contract import HORIZON_S, Values, Workload
+from perdix.models.forecasting.contract import HORIZON_S, Workload
 from perdix.models.forecasting.covariance import NAMES, SHORT, SHORT_CELL_S, SLOW, Covariance, fitted
 from perdix.models.forecasting.failures import NotForecastableError
 from perdix.models.forecasting.member import Member, lead_s
 from perdix.models.forecasting.seasons import DAY_S, filled
 from perdix.models.forecasting.tail import Tail
+from perdix.telemetry.window import Values
 
 HOUR_S, BIN_S = 3600.0, 900.0
 KEEP_DAYS = 15.0

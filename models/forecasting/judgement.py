@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from perdix.models.forecasting.contract import Values
 from perdix.models.forecasting.errors import (
     coverage,
     error_of_maximum,
@@ -18,6 +17,7 @@ from perdix.models.forecasting.errors import (
     wape,
 )
 from perdix.models.forecasting.member import LEADS
+from perdix.telemetry.window import Values
 
 RECOVERY_S = 600.0  # Daedalus's recovery target: the maximum that decides about a rescaling lies within it
 NEEDED_COVERAGE = 0.5  # of an origin's truth

@@ -13,9 +13,10 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from perdix.models.forecasting.contract import Forecast, Values
+from perdix.models.forecasting.contract import Forecast
 from perdix.models.forecasting.tail import Tail
 from perdix.settings.known_events import Calendar, Occurrence
+from perdix.telemetry.window import Values
 
 JUDGED_S = 900.0  # of an event, from its start: what is held against what was forecast without it
 LEARNED = 0.3  # weight of the newest occurrence, at least

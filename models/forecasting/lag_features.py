@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from perdix.models.forecasting.contract import Values
 from perdix.models.forecasting.seasons import DAY_S
+from perdix.telemetry.window import Values
 
 LAGS = 16  # cells
 WINDOWS = (3, 8, 16, 32)  # cells

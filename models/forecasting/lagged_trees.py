@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perdix.models.forecasting.cells_ahead import rates_between
-from perdix.models.forecasting.contract import HORIZON_S, Values, Workload
+from perdix.models.forecasting.contract import HORIZON_S, Workload
 from perdix.models.forecasting.failures import NotForecastableError
 from perdix.models.forecasting.lag_features import FARTHEST_DAYS, LAGS, features
 from perdix.models.forecasting.log_scale import LogScale
@@ -18,6 +18,7 @@ from perdix.models.forecasting.member import Member, lead_s
 from perdix.models.forecasting.seasons import DAY_S, filled
 from perdix.models.forecasting.tail import Tail
 from perdix.models.forecasting.tree_tables import TreeTables
+from perdix.telemetry.window import Values
 
 LEAST_DAYS = 2.0
 LEAST_ROWS = 20

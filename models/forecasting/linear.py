@@ -8,9 +8,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from perdix.models.forecasting.contract import HORIZON_S, Values, Workload
+from perdix.models.forecasting.contract import HORIZON_S, Workload
 from perdix.models.forecasting.member import Member, stretched
 from perdix.models.forecasting.tail import Tail
+from perdix.telemetry.window import Values
 
 WINDOW_S = 60.0
 KEEP_S = 600.0

@@ -8,9 +8,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from perdix.models.forecasting.contract import Values
 from perdix.models.forecasting.failures import NotForecastableError
 from perdix.models.forecasting.gaussian_process import LogGaussianProcess
+from perdix.telemetry.window import Values
 
 
 @dataclass(frozen=True)

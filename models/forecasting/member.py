@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from perdix.models.forecasting.contract import HORIZON_S, Values, Workload
+from perdix.models.forecasting.contract import HORIZON_S, Workload
 from perdix.models.forecasting.tail import Tail
+from perdix.telemetry.window import Values
 
 LEADS = 15  # parts of the horizon in which errors are distinguished: minutes of the papers' 15
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from perdix.models.forecasting.arma import Arima
-from perdix.models.forecasting.contract import Values
+from perdix.telemetry.window import Values
 
 LARGEST_ORDER = 3
 ITERATIONS = 30

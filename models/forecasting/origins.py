@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from perdix.models.forecasting.contract import HORIZON_S, Values, Workload
+from perdix.models.forecasting.contract import HORIZON_S, Workload
 from perdix.models.forecasting.member import lead_s
+from perdix.telemetry.window import Values
 
 BLOCKS = 4
 SCORED = 24  # origins in all blocks together

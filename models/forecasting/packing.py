@@ -10,7 +10,7 @@ import zlib
 
 import numpy as np
 
-from perdix.models.forecasting.contract import Values
+from perdix.telemetry.window import Values
 
 KEPT_BITS = 13  # of a 32-bit number's 23: a rate is kept to 0.006 %
 _DROPPED = 23 - KEPT_BITS

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perdix.models.forecasting.cells_ahead import rates_between
-from perdix.models.forecasting.contract import HORIZON_S, Values, Workload
+from perdix.models.forecasting.contract import HORIZON_S, Workload
 from perdix.models.forecasting.failures import NotForecastableError
 from perdix.models.forecasting.lag_features import CALENDAR, FARTHEST_DAYS, LAGS, features
 from perdix.models.forecasting.lagged_trees import GROWTH, changes, grown, spread_origins, standardised
@@ -24,6 +24,7 @@ from perdix.models.forecasting.member import Member, lead_s
 from perdix.models.forecasting.seasons import DAY_S, filled
 from perdix.models.forecasting.tail import Tail
 from perdix.models.forecasting.tree_tables import TreeTables
+from perdix.telemetry.window import Values
 
 LARGEST_ROWS = 160_000  # origins of all jobs times leads
 ROUNDS = 200

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from perdix.models.forecasting.contract import Forecast
-
-Values = NDArray[np.float64]
+from perdix.telemetry.window import Values
 
 BINS = 5  # of the published program; the paper says "a number of bins"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from perdix.models.forecasting.contract import Values
+from perdix.telemetry.window import Values
 
 
 def mean_preserving(knots_s: Values, means: Values, edges_s: Values) -> Values:

@@ -8,10 +8,11 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from perdix.models.forecasting.contract import HORIZON_S, Values, Workload
+from perdix.models.forecasting.contract import HORIZON_S, Workload
 from perdix.models.forecasting.member import Member, lead_s
 from perdix.models.forecasting.regrid import mean_preserving
 from perdix.models.forecasting.tail import NEEDED_COVERAGE, Tail
+from perdix.telemetry.window import Values
 
 
 @dataclass(frozen=True)

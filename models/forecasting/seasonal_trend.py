@@ -14,12 +14,13 @@ import numpy as np
 
 from perdix.models.forecasting.arma import Arima
 from perdix.models.forecasting.cells_ahead import rates_between
-from perdix.models.forecasting.contract import HORIZON_S, Values, Workload
+from perdix.models.forecasting.contract import HORIZON_S, Workload
 from perdix.models.forecasting.failures import NotForecastableError
 from perdix.models.forecasting.fast_fit import fit_stepwise
 from perdix.models.forecasting.member import Member, lead_s, stretched
 from perdix.models.forecasting.seasons import DAY_S, filled
 from perdix.models.forecasting.tail import Tail
+from perdix.telemetry.window import Values
 
 WEEK_S = 7 * DAY_S
 LEAST_DAYS, LEAST_WEEKS = 2.0, 2.0

@@ -18,10 +18,11 @@ import numpy as np
 
 from perdix.models.forecasting.arma import Arima
 from perdix.models.forecasting.binned import LEAST_SERIES, bins_of, project
-from perdix.models.forecasting.contract import HORIZON_S, Values, Workload
+from perdix.models.forecasting.contract import HORIZON_S, Workload
 from perdix.models.forecasting.failures import NotForecastableError
 from perdix.models.forecasting.member import Member, lead_s, stretched
 from perdix.models.forecasting.tail import Tail
+from perdix.telemetry.window import Values
 
 CELLS_FITTED = 360
 KEEP_S = 7200.0

@@ -13,8 +13,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from perdix.models.forecasting.contract import Values, Workload
+from perdix.models.forecasting.contract import Workload
 from perdix.models.forecasting.failures import NotForecastableError, positive
+from perdix.telemetry.window import Values
 
 EPSILON_S = 1e-6
 NEEDED_COVERAGE = 0.5

@@ -10,12 +10,12 @@ from typing import Any, Self
 
 import numpy as np
 
-from perdix.models.forecasting.contract import Values
 from perdix.models.forecasting.disagreement import apart
 from perdix.models.forecasting.failures import positive
 from perdix.models.forecasting.packing import packed, rounded, unpacked
 from perdix.models.forecasting.tail import EPSILON_S, Tail
 from perdix.models.forecasting.weighting import combine, relative, weights_of
+from perdix.telemetry.window import Values
 
 ORIGINS_KEPT = 240  # four hours of origins a minute apart
 _RATES = ("forecasts", "combined", "actual", "peaks")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from perdix.models.forecasting.contract import Values
+from perdix.telemetry.window import Values
 
 if TYPE_CHECKING:
     import xgboost

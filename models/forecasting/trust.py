@@ -16,8 +16,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from perdix.models.forecasting.contract import Forecast, Values
+from perdix.models.forecasting.contract import Forecast
 from perdix.models.forecasting.tail import Tail
+from perdix.telemetry.window import Values
 
 MINUTE_S = 60.0
 HOUR_S = 3_600.0

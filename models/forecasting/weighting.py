@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perdix.models.forecasting.contract import Values
+from perdix.telemetry.window import Values
 
 if TYPE_CHECKING:
     from perdix.models.forecasting.track_record import TrackRecord

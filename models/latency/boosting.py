@@ -12,10 +12,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from perdix.models.latency.contract import LatencyPredictions, Values
+from perdix.models.latency.contract import LatencyPredictions
 from perdix.models.latency.overload import is_measured, measured
 from perdix.models.profiling.profile import ProfilePoint
 from perdix.models.profiling.tmax import HighestRates
+from perdix.telemetry.window import Values
 
 STATE_FORMAT = "perdix-latency-boosting-1"
 DEPTH, TREES_PER_POINT = 10, 3

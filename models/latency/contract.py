@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from perdix.models.profiling.tmax import HighestRates
-
-Values = NDArray[np.float64]
+from perdix.telemetry.window import Values
 
 
 @dataclass(frozen=True)

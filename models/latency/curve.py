@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import nnls
 
-Values = NDArray[np.float64]
+from perdix.telemetry.window import Values
 
 TERMS = 4
 HIGHEST_UTILISATION = 0.97  # in the queueing term, which has no value at 1

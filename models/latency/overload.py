@@ -13,7 +13,6 @@ from perdix.models.profiling.profile import ProfilePoint
 from perdix.models.profiling.tmax import HighestRates
 from perdix.models.profiling.validity import KEEPS_UP
 
-Values = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 FAR_ABOVE = 1.75  # factor on normal latency that the least noisy job must exceed; measured overloads begin at 2.1

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perdix.models.latency.boosting import PublishedLatency
-from perdix.models.latency.contract import LatencyModel, LatencyPredictions, Values
+from perdix.models.latency.contract import LatencyModel, LatencyPredictions
 from perdix.models.latency.overload import highest_rates_of, measured, overloaded_points
 from perdix.models.latency.utilisation import UtilisationLatency
 from perdix.models.profiling import tmax
@@ -20,6 +20,7 @@ from perdix.models.profiling.profile import Profile, ProfilePoint
 from perdix.models.profiling.profiled import Profiled
 from perdix.models.profiling.rows import profile_digest
 from perdix.models.verdict import Verdict
+from perdix.telemetry.window import Values
 
 Flags = NDArray[np.bool_]
 

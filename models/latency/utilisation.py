@@ -9,12 +9,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from perdix.models.latency.contract import LatencyPredictions, Values
+from perdix.models.latency.contract import LatencyPredictions
 from perdix.models.latency.curve import LatencyCurve
 from perdix.models.latency.limit import UtilisationLimit
 from perdix.models.latency.overload import highest_rates_of, is_measured, measured, overload_factor, overloaded_points
 from perdix.models.profiling.profile import ProfilePoint
 from perdix.models.profiling.tmax import HighestRates
+from perdix.telemetry.window import Values
 
 STATE_FORMAT = "perdix-latency-utilisation-1"
 

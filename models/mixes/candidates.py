@@ -34,7 +34,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from perdix.models.mixes.problem import ROUNDING, Mixes, Problem, Values
+from perdix.models.mixes.problem import ROUNDING, Mixes, Problem
+from perdix.telemetry.window import Values
 
 MOST_ROWS = 2_000_000  # unfinished mixes held at once while candidates are listed
 

@@ -11,8 +11,9 @@ from functools import partial
 
 import numpy as np
 
-from perdix.models.mixes.problem import Mixes, Problem, Values
+from perdix.models.mixes.problem import Mixes, Problem
 from perdix.models.mixes.programme import Found, cheapest
+from perdix.telemetry.window import Values
 
 NEIGHBOURS = 1_000  # candidates in each epoch: all that differ by so many workers that there are no more
 MOST_APART = 3

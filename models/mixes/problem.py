@@ -20,7 +20,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Values = NDArray[np.float64]
+from perdix.telemetry.window import Values
+
 Mixes = NDArray[np.int64]
 ROUNDING = 1e-9  # ten workers of 0.1/s cover 1/s
 MOST_WORKERS = 10_000

@@ -15,7 +15,8 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from perdix.models.mixes.candidates import Candidates, needed
-from perdix.models.mixes.problem import Mixes, Problem, Values
+from perdix.models.mixes.problem import Mixes, Problem
+from perdix.telemetry.window import Values
 
 DOMINATORS = 64  # the cheapest candidates of an epoch that others are held against
 BLOCK_CELLS = 1 << 22  # changes that are priced at once

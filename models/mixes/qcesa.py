@@ -13,9 +13,10 @@ import numpy as np
 
 from perdix.models.mixes.candidates import candidates
 from perdix.models.mixes.corridor import improved, rounded
-from perdix.models.mixes.problem import Costs, Mixes, Problem, Values
+from perdix.models.mixes.problem import Costs, Mixes, Problem
 from perdix.models.mixes.programme import Found, exact
 from perdix.models.mixes.relaxation import relaxed
+from perdix.telemetry.window import Values
 
 EXACT_CANDIDATES = (
     2_500  # of one epoch; about a second for 1,000 epochs where starts are cheap, 20 s where they are dear

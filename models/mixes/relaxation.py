@@ -6,7 +6,8 @@ import numpy as np
 from scipy.optimize import linprog
 from scipy.sparse import block_array, coo_array, csr_array, diags_array, eye_array, kron
 
-from perdix.models.mixes.problem import Problem, Values
+from perdix.models.mixes.problem import Problem
+from perdix.telemetry.window import Values
 
 
 def relaxed(problem: Problem) -> tuple[float, Values]:

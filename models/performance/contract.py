@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Values = NDArray[np.float64]
+from perdix.telemetry.window import Values
 
 
 @dataclass(frozen=True)

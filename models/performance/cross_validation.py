@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perdix.models.performance.contract import Values
 from perdix.models.performance.families import Family, Parameters
+from perdix.telemetry.window import Values
 
 FOLDS = 10
 REPEATS = 10

@@ -12,11 +12,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from perdix.models.performance.contract import Performances, Sample, Values
+from perdix.models.performance.contract import Performances, Sample
 from perdix.models.performance.cross_validation import one_thread
 from perdix.models.performance.families import Family, Parameters, family_of
 from perdix.models.performance.sampled_range import outside
 from perdix.models.performance.samples import checked, rates_of, sizes_of
+from perdix.telemetry.window import Values
 
 STATE_FORMAT = "perdix-performance-1"
 MOST_REMEMBERED = 64  # sizes that are asked at once, and such questions that are remembered

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from perdix.models.performance.contract import Sample, Values
+from perdix.models.performance.contract import Sample
 from perdix.models.performance.cross_validation import in_words
 from perdix.models.performance.fitted import FittedPerformance
 from perdix.models.performance.samples import rates_of
 from perdix.models.performance.selection import TrainedPerformance
 from perdix.models.verdict import Verdict
+from perdix.telemetry.window import Values
 
 
 def challenge(champion: FittedPerformance | None, trained: TrainedPerformance) -> Verdict:

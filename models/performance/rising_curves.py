@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.isotonic import IsotonicRegression
 
-from perdix.models.performance.contract import Values
+from perdix.telemetry.window import Values
 
 
 class RisingCurves(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
-from perdix.models.performance.contract import Values
+from perdix.telemetry.window import Values
 
 TOLERANCE = 0.01  # of the largest that was sampled, of each resource: 33 MB where 33.2 to 33.8 were is not elsewhere
 _SUM_TO_ONE = 1e3  # weight of that equation: shares of the samples are a mixture of them

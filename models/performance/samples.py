@@ -10,7 +10,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from perdix.models.performance.contract import Sample, Values
+from perdix.models.performance.contract import Sample
+from perdix.telemetry.window import Values
 
 FEWEST = 4  # with one left out, three are left: two would be a line whatever the operator does
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from perdix.models.performance.contract import Sample, Values
+from perdix.models.performance.contract import Sample
 from perdix.models.performance.cross_validation import (
     REPEATS,
     Errors,
@@ -18,6 +18,7 @@ from perdix.models.performance.cross_validation import (
 from perdix.models.performance.families import FAMILIES, FOREST, Family, Parameters
 from perdix.models.performance.fitted import FittedPerformance
 from perdix.models.performance.samples import checked, rates_of, samples_digest, sizes_of
+from perdix.telemetry.window import Values
 
 _SEARCH = 10_000  # added to the seed of the folds in which a grid is searched: no repeat that judges it has them
 

@@ -8,12 +8,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import nnls
 
 from perdix.models.forecasting.contract import LARGEST_PER_S
-
-Values = NDArray[np.float64]
+from perdix.telemetry.window import Values
 
 RIDGE, LINE, USL = "ridge", "line", "usl"
 FAMILIES = (RIDGE, LINE, USL)

@@ -6,11 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from perdix.models.profiling.profile import ProfilePoint
-
-Values = NDArray[np.float64]
+from perdix.telemetry.window import Values
 
 FAR = 3.0  # factor between latencies that are far apart, either way; the published relative distance of 2 means this
 ENOUGH_TO_CLUSTER = 3  # deployments: "more than two scaleouts to evaluate"

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from perdix.models.forecasting.contract import Forecast
 from perdix.models.recovery.prediction import backlog_of, candidates, forecast_rates
-
-Values = NDArray[np.float64]
+from perdix.telemetry.window import Values
 
 CLOSE_TO_ZERO_S = 1.0  # the paper's: the step after which the job counts as caught up
 MOST_STEPS = 10_000

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Values = NDArray[np.float64]
+from perdix.telemetry.window import Values
 
 HALF_LIFE_S = 300.0
 STOPPED = 0.5  # difference as a share of the workload that is not normal operation, whoever caused it

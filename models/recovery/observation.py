@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from perdix.models.recovery.normal import STOPPED, Normal
+from perdix.telemetry.window import Values
 
-Values = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 TIMEOUT_S = 1800.0

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from perdix.models.forecasting.contract import Forecast
-
-Values = NDArray[np.float64]
+from perdix.telemetry.window import Values
 
 
 def predict_recoveries_s(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
+from perdix.settings.nearest_name import meant
 from perdix.settings.strict import Strict
 from perdix.settings.yaml_files import SettingsError
 
@@ -25,7 +25,7 @@ def made_of(
     Raises ``SettingsError``, naming what is not known or not allowed, and the nearest that is.
     """
     if name not in table:
-        raise SettingsError(f"unknown {kind} '{name}'; {_nearest(name, list(table))}")
+        raise SettingsError(f"unknown {kind} '{name}'; {_meant(name, table)}")
     model, make = table[name]
     try:
         return make(model.model_validate(dict(options or {})))
@@ -39,10 +39,9 @@ def _explain(named: str, model: type[Strict], item: Any) -> str:
     if not option:
         return f"{named}: {item['msg'].removeprefix('Value error, ')}"
     if item["type"] == "extra_forbidden":
-        return f"{named}: unknown option '{option}'; {_nearest(option, list(model.model_fields))}"
+        return f"{named}: unknown option '{option}'; {_meant(option, model.model_fields)}"
     return f"{named}: option '{option}': {item['msg']} (found {item['input']!r})"
 
 
-def _nearest(word: str, known: list[str]) -> str:
-    close = difflib.get_close_matches(word, known, n=1)
-    return f"did you mean '{close[0]}'?" if close else f"known: {', '.join(sorted(known))}"
+def _meant(word: str, known: Iterable[str]) -> str:
+    return meant(word, known, f"known: {', '.join(sorted(known))}")

@@ -10,12 +10,13 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from perdix.models.capacity.contract import Estimate
-from perdix.models.forecasting.contract import Forecast, Values
+from perdix.models.forecasting.contract import Forecast
 from perdix.models.forecasting.foresight import Foresight
 from perdix.models.profiling.profiled import Profiled
 from perdix.models.recovery.downtime import Downtimes
 from perdix.settings.stream_job import Bounds, Objectives
 from perdix.telemetry.lateness import SeenLate
+from perdix.telemetry.window import Values
 
 LITTLE_WAITS_S = 5.0  # of the load in the consumer lag: what flickers, and no backlog
 

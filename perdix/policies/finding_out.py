@@ -13,8 +13,8 @@ from statistics import NormalDist
 import numpy as np
 
 from perdix.models.capacity.contract import Estimate
-from perdix.models.forecasting.contract import Values
 from perdix.policies.contract import Situation
+from perdix.telemetry.window import Values
 
 SAVES_S = 4 * 3600.0  # that what holds is reckoned to save workers: the load may be another one then
 FOUND_OUT_S = 300.0  # until it is plain that a size does not hold

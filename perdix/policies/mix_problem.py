@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import ConfigDict, Field
 
 from perdix.models.forecasting.contract import Forecast
@@ -16,8 +15,8 @@ from perdix.models.mixes.qcesa import INDIFFERENCE
 from perdix.policies.contract import Situation, SizedWorker
 from perdix.policies.forecast_quantile import ForecastQuantile
 from perdix.settings.strict import Strict
+from perdix.telemetry.window import Values
 
-Values = NDArray[np.float64]
 Seconds = Annotated[float, Field(ge=0, le=86_400)]
 HOUR_S = 3_600.0
 

@@ -22,8 +22,8 @@ from perdix.policies.forecast_quantile import ForecastQuantile
 from perdix.policies.holding import hold
 from perdix.policies.wording import per_s, recovery, seconds, workers
 from perdix.settings.strict import Strict
+from perdix.telemetry.window import Values
 
-Values = NDArray[np.float64]
 _NORMAL = NormalDist()
 FAILURES_EVERY_S = 120.0
 

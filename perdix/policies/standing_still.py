@@ -13,7 +13,6 @@ from collections.abc import Mapping
 import numpy as np
 
 from perdix.models.capacity.contract import Estimate
-from perdix.models.forecasting.contract import Values
 from perdix.models.forecasting.foresight import HALF_LIFE, MINUTE_S
 from perdix.policies.contract import Candidate, Decision, Reason, Situation
 from perdix.policies.finding_out import best_trial, busy_workers
@@ -21,6 +20,7 @@ from perdix.policies.late_at import LateAt
 from perdix.policies.planning.budget import LATE_PRICE, Spent
 from perdix.policies.planning.course import Highest
 from perdix.policies.wording import per_s, workers
+from perdix.telemetry.window import Values
 
 LEAST_AHEAD_S = 480.0  # foreseen for less, a load is over before a rescale has paid
 LITTLE_FOLLOWS = 0.5  # correlation of consecutive minutes below which a load is noise whatever comes

@@ -18,8 +18,7 @@ from perdix.policies.holding import hold
 from perdix.policies.phoebe import within
 from perdix.policies.wording import per_s, workers
 from perdix.settings.strict import Strict
-
-Values = NDArray[np.float64]
+from perdix.telemetry.window import Values
 
 
 class TwresOptions(Strict):

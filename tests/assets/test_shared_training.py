@@ -25,7 +25,7 @@ from perdix.assets.shared_training import (
     shared_families,
 )
 from perdix.assets.spark.tasks import Answer, attempt
-from perdix.models.forecasting.contract import Values, Workload
+from perdix.models.forecasting.contract import Workload
 from perdix.models.forecasting.families import FAMILIES, MEMBERS
 from perdix.models.forecasting.member import Member
 from perdix.models.forecasting.origins import stops_of
@@ -33,6 +33,7 @@ from perdix.models.forecasting.tail import Tail
 from perdix.models.registry.shared_models import name_of
 from perdix.telemetry.lake import Lake
 from perdix.telemetry.tables import TIMESTAMP
+from perdix.telemetry.window import Values
 
 SETTINGS = {"history_days": 14, "horizon_s": 900.0, "seed": 7}
 DAY = datetime(2026, 3, 1, tzinfo=UTC)

@@ -13,12 +13,13 @@ from perdix.control.champions import ChampionRow, FleetChampions, GivenChampions
 from perdix.control.job_memory import CHAMPION, Adopted, JobMemory, recall
 from perdix.control.memories import Memories
 from perdix.control.state.store import StateStore
-from perdix.models.forecasting.contract import Values, Workload
+from perdix.models.forecasting.contract import Workload
 from perdix.models.forecasting.families import FAMILIES
 from perdix.models.forecasting.forecaster import Forecaster, fitted
 from perdix.models.forecasting.last_value import LastValue
 from perdix.models.forecasting.tail import Tail
 from perdix.models.registry import CAPACITY, FORECAST
+from perdix.telemetry.window import Values
 from tests.control.rig import LOW, START_S, Rig, champion, champion_of, constant
 
 WARM_S = 1_800

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from perdix.models.drift import DriftState
 from perdix.models.forecasting.auto_arima import AutoArima
-from perdix.models.forecasting.contract import Values, Workload
+from perdix.models.forecasting.contract import Workload
 from perdix.models.forecasting.damped_trend import DampedTrend
 from perdix.models.forecasting.families import FAMILIES
 from perdix.models.forecasting.forecaster import Forecaster
@@ -35,6 +35,7 @@ from perdix.models.horizon_drift import (
     usual_share,
 )
 from perdix.models.realised import Missed
+from perdix.telemetry.window import Values
 
 TRACES = Path(__file__).parents[2] / "../shared/data/workloads"
 STEP_S, MINUTE, LEADS = 10.0, 6, 15

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from perdix.models.forecasting.contract import Values
 from perdix.models.forecasting.foresight import MINUTE_S
+from perdix.telemetry.window import Values
 
 AHEAD = 60  # minutes
 ALIKE = 0.15  # difference of the logarithms of two loads at which they count for 0.6

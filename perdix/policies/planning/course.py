@@ -8,7 +8,8 @@ from typing import Self
 
 import numpy as np
 
-from perdix.models.forecasting.contract import Forecast, Values
+from perdix.models.forecasting.contract import Forecast
+from perdix.telemetry.window import Values
 
 STAGE_S = 60.0
 RISEN = 1.05  # times the highest load of the last hours: more is new

@@ -9,8 +9,8 @@ from typing import Any, Self
 import numpy as np
 from scipy.optimize import isotonic_regression
 
-from perdix.models.forecasting.contract import Values
 from perdix.policies.remembering import number, part_of
+from perdix.telemetry.window import Values
 
 EDGES = np.linspace(0.5, 1.0, 11)  # utilisations between which lateness is counted; the first class is all below
 MIDDLES = np.concatenate(([0.4], (EDGES[1:] + EDGES[:-1]) / 2.0, [1.05]))

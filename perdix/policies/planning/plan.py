@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from perdix.models.forecasting.contract import Values
 from perdix.policies.contract import Candidate, Decision, Planned, Reason, Situation
 from perdix.policies.planning.course import Course
 from perdix.policies.planning.programme import Programme, Sizes, Stage
 from perdix.policies.standing_still import LEAST_MINUTES
 from perdix.policies.wording import LITTLE_S, per_s, seconds, workers
+from perdix.telemetry.window import Values
 
 SETTLED_S = 300.0  # after a rescale: latency reflects the size that runs
 

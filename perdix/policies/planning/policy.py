@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from pydantic import Field
 from scipy.special import ndtr
 
-from perdix.models.forecasting.contract import Values
 from perdix.models.forecasting.foresight import HALF_LIFE
 from perdix.models.forecasting.trust import HOUR_S
 from perdix.policies.contract import Decision, Reason, Situation
@@ -32,6 +31,7 @@ from perdix.policies.remembering import number, part_of
 from perdix.policies.standing_still import LEAST_MINUTES, WAITS, late_shares
 from perdix.policies.wording import workers
 from perdix.settings.strict import Strict
+from perdix.telemetry.window import Values
 
 WORTH_S = 120.0  # of the busy workers: what a plan that gives back must save besides
 LEAST_TAIL_S, TAIL_S = 60.0, 3_600.0  # how long the time after the course counts

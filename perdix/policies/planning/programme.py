@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from perdix.models.forecasting.contract import Values
 from perdix.policies.planning.course import Course
 from perdix.policies.planning.lateness import Lateness
+from perdix.telemetry.window import Values
 
 LEVELS = 16  # points of the grid of backlogs
 FOUND_OUT_S = 180.0  # after a rescale, until it is plain that the size takes less than was believed

@@ -9,9 +9,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from perdix.models.forecasting.contract import Values
 from perdix.models.forecasting.foresight import MINUTE_S
 from perdix.policies.remembering import number, part_of
+from perdix.telemetry.window import Values
 
 USUAL_S = 2_700.0  # before any ended
 MOST_SEEN = 6.0  # stays that the mean rests on at most: a job changes

@@ -9,11 +9,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from perdix.models.dataflow.graph import Dataflow
-from perdix.models.dataflow.rates import InstanceWindow, OperatorRates, Values
+from perdix.models.dataflow.rates import InstanceWindow, OperatorRates
 from perdix.models.dataflow.useful_time import measured_rates
 from perdix.policies.dataflow.contract import DataflowSituation
 from perdix.policies.dataflow.scaling_manager import Emitted
 from perdix.policies.dataflow.skew import Skew, skew_of
+from perdix.telemetry.window import Values
 
 SETTLED = 0.02  # share of an operator's input by which what it processes may differ: beyond, a queue fills or empties
 WAITED = 0.02  # share of its time up to which an operator is not held back by what it feeds
