@@ -25,6 +25,7 @@ from perdix.control.job_memory import (
 )
 from perdix.control.lease import StaleLease, acquire
 from perdix.control.memories import Memories
+from perdix.control.state.learned import Kind
 from perdix.control.state.schema import learned, to_text
 from perdix.control.state.store import StateStore
 from perdix.control.tenure import Tenure
@@ -109,7 +110,7 @@ def test_what_an_earlier_version_stored_is_brought_up_by_the_workload(rig: Rig) 
     """It stored no parts: its minutes ended with the newest that was stored, and left a gap of up to 20 minutes."""
     rig.minutes(16)
     kept = live(rig).minutes
-    rig.store.learned.forget("orders", NEWEST, FALLBACK)
+    forgotten(rig, NEWEST, FALLBACK)
     found = recall(rig.store, "orders").memory
     assert kept is not None
     assert found.minutes is not None
@@ -137,10 +138,14 @@ def test_what_another_controller_wrote_counts(rig: Rig) -> None:
     assert len(seen.pending) == len(rig.store.learned.pending_forecasts("orders"))
 
 
+def forgotten(rig: Rig, *kinds: Kind) -> None:
+    with rig.store.learned.transactions.writing() as connection:
+        connection.execute(learned.delete().where(learned.c.kind.in_([kind.name for kind in kinds])))
+
+
 def test_what_an_operator_forgot_is_forgotten(rig: Rig) -> None:
     rig.minutes(3)
-    with rig.store.learned.transactions.writing() as connection:
-        connection.execute(learned.delete().where(learned.c.kind == CHAMPION.name))
+    forgotten(rig, CHAMPION)
     assert live(rig).champion is None
     rig.minutes(1)
     assert adopted(live(rig)).version == 1, "it is adopted anew"
