@@ -48,7 +48,7 @@ class FleetReport:
     # Every request that is still open: to be offered again and again, as the run key makes that harmless
     retrains: tuple[RetrainRequest, ...] = ()
     notes: tuple[str, ...] = ()  # what went wrong beside the jobs, in words
-    faults: tuple[LoopFault, ...] = ()  # which of that is perdix' own, and wants mending: a full disk, for example
+    faults: tuple[LoopFault, ...] = ()  # which of that is perdix' own, and has to be fixed: a full disk, for example
 
     def with_fault(self, fault: LoopFault, what: str, error: Exception) -> FleetReport:
         """Return the report with one more thing that went wrong."""

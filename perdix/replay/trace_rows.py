@@ -31,7 +31,7 @@ DATED_S = 1e8  # as seconds, that is 1973: a number below it counts from the tra
 MILLISECONDS = 1e11  # as seconds, that is the year 5138: a number above it counts milliseconds
 ABSENT = ("", "null", "none", "na", "n/a", "-")  # how exports write that nothing was measured
 SHOWN = 5
-MEND = "the file must have a time column (seconds or ISO times) and a column of rates"
+FIX = "the file must have a time column (seconds or ISO times) and a column of rates"
 Row = tuple[int, Sequence[Any]]  # line or row number, cells
 
 
@@ -63,13 +63,13 @@ def read_rows(path: Path, step_s: float | None = None) -> Rows:
     except (OSError, EOFError, gzip.BadGzipFile) as error:
         raise SettingsError(f"{path}: cannot be read ({error}); give a CSV or Parquet file") from None
     if not content.strip():
-        raise SettingsError(f"{path}: the file is empty; {MEND}")
+        raise SettingsError(f"{path}: the file is empty; {FIX}")
     if content[:4] == b"PAR1":
         header, rows, unit = *_parquet(path, content), "row"
     else:
         header, rows, unit = *_csv(path, content), "line"
     if not rows:
-        raise SettingsError(f"{path}: no rows below the header; {MEND}")
+        raise SettingsError(f"{path}: no rows below the header; {FIX}")
     names = [name.strip().lower() for name in header]
     if step_s is not None:
         rate_at = _rate_without_times(path, names, rows)
@@ -105,7 +105,7 @@ def _csv(path: Path, content: bytes) -> tuple[list[str], list[Row]]:
             (reader.line_num, [cell.strip() for cell in row]) for row in reader if any(map(str.strip, row))
         ]
     except (UnicodeDecodeError, csv.Error) as error:
-        raise SettingsError(f"{path}: cannot be read as CSV: {error}; {MEND}") from None
+        raise SettingsError(f"{path}: cannot be read as CSV: {error}; {FIX}") from None
     titled = not any(_time_s(cell) is not None for cell in rows[0][1])
     return (list(map(str, rows[0][1])), rows[1:]) if titled else ([], rows)
 
@@ -114,7 +114,7 @@ def _parquet(path: Path, content: bytes) -> tuple[list[str], list[Row]]:
     try:
         table = pq.read_table(io.BytesIO(content))
     except (pa.ArrowException, OSError) as error:
-        raise SettingsError(f"{path}: cannot be read as Parquet: {error}; {MEND}") from None
+        raise SettingsError(f"{path}: cannot be read as Parquet: {error}; {FIX}") from None
     columns = [column.to_pylist() for column in table.columns]
     return list(table.column_names), list(enumerate(zip(*columns, strict=True), start=1))
 
@@ -130,7 +130,7 @@ def _columns(path: Path, names: Sequence[str], rows: Sequence[Row]) -> tuple[int
     dates = [k for k in looks if _number(cells[k]) is None]
     time_at = next(iter(dates or looks), None) if by_name is None else by_name
     if time_at is None:
-        raise SettingsError(f"{path}:{place}: no time in {_shown(cells)}; {MEND}")
+        raise SettingsError(f"{path}:{place}: no time in {_shown(cells)}; {FIX}")
     if by_name is None and len(cells) == 1:
         raise SettingsError(
             f"{path}:{place}: one column of rates and no times; give the time from row to row with --step, for example "
@@ -140,7 +140,7 @@ def _columns(path: Path, names: Sequence[str], rows: Sequence[Row]) -> tuple[int
     numbers = (k for k, cell in enumerate(cells) if k > time_at and (_empty(cell) or _number(cell) is not None))
     rate_at = next(numbers, None) if named is None else named
     if rate_at is None:
-        raise SettingsError(f"{path}:{place}: no rate after the time in {_shown(cells)}; {MEND}")
+        raise SettingsError(f"{path}:{place}: no rate after the time in {_shown(cells)}; {FIX}")
     return time_at, rate_at
 
 

@@ -38,7 +38,7 @@ exec {java}{added} "$@"
 """
 
 
-class NoJava(Exception):  # noqa: N818 - it names the state, and the message says the mend
+class NoJava(Exception):  # noqa: N818 - it names the state, and the message says the fix
     """No Java that Spark can run on."""
 
 
@@ -55,7 +55,7 @@ def find_java(home: Path, environment: Mapping[str, str] | None = None) -> Java:
     """Return a usable Java, writing its launcher under ``home`` (:attr:`perdix.settings.home.Home.java`).
 
     Looked for in this order: ``JAVA_HOME``, ``PATH``, the system's JVM folders, the packaged JRE. A Java older than
-    17 is passed over. Raises ``NoJava`` when there is none, saying what was seen and how to mend it.
+    17 is passed over. Raises ``NoJava`` when there is none, saying what was seen and how to fix it.
     """
     environment = os.environ if environment is None else environment
     too_old = []

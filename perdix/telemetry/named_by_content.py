@@ -17,9 +17,9 @@ def write_named(rows: pd.DataFrame, folder: Path, digest: str) -> Path:
     return path
 
 
-def read_named(path: Path, what: str, mend: str) -> pd.DataFrame:
-    """Read a table. Raises ``ValueError`` with the file, ``what`` it is not, and the ``mend``."""
+def read_named(path: Path, what: str, fix: str) -> pd.DataFrame:
+    """Read a table. Raises ``ValueError`` with the file, ``what`` it is not, and the ``fix``."""
     try:
         return pd.read_parquet(path)
     except (OSError, ValueError) as error:  # pyarrow's errors are ValueErrors
-        raise ValueError(f"{path}: not {what}: {error}; {mend}") from error
+        raise ValueError(f"{path}: not {what}: {error}; {fix}") from error

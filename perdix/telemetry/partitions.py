@@ -20,7 +20,7 @@ _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,127}")
 
 
 class LakeError(PlainError):
-    """A table, partition or column that cannot be used; the message says which and how to mend it."""
+    """A table, partition or column that cannot be used; the message says which and how to fix it."""
 
 
 @dataclass(frozen=True)

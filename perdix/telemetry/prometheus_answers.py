@@ -22,7 +22,7 @@ class PrometheusError(PlainError):
     """A question that got no usable answer. ``kind`` is for programs, the message for people; no secret is in either.
 
     ``unreachable``, ``timeout`` and ``overloaded`` (429, 5xx) pass with time and were retried; ``unauthorised``,
-    ``rejected`` (the query or its range) and ``malformed`` (not Prometheus' JSON) want mending.
+    ``rejected`` (the query or its range) and ``malformed`` (not Prometheus' JSON) have to be fixed.
     """
 
     def __init__(self, kind: ErrorKind, message: str) -> None:

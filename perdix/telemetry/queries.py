@@ -272,7 +272,7 @@ def canonical_queries() -> EngineQueries:
 def load_queries(engine: str, folder: Path | None = None) -> EngineQueries:
     """Read the queries of one engine.
 
-    Raises ``SettingsError``, naming file, line and mend.
+    Raises ``SettingsError``, naming file, line and fix.
 
     ``engine``: ``flink``, ``kafka-streams``, ``spark-structured-streaming``, any other file of the folder, or
     ``canonical``.

@@ -158,7 +158,7 @@ def test_a_first_champion_that_cannot_be_read_leaves_the_fallback_and_no_tick_fa
     reports = rig.minutes(2)
     assert {report.forecast.version for report in reports if report.forecast is not None} == {0}
     assert all(report.decision is not None for report in reports)
-    assert all(any("cannot be used" in note for note in report.notes) for report in reports), "until it is mended"
+    assert all(any("cannot be used" in note for note in report.notes) for report in reports), "until it is fixed"
     rig.champions = champion_of(good, 2)
     rig.minutes(2)
     assert rig.reports[-1].forecast is not None

@@ -168,8 +168,8 @@ def test_what_cannot_be_is_counted_and_told_with_its_range(face: PrometheusFace)
 def test_a_scale_beside_the_query_fixes_the_unit(face: PrometheusFace) -> None:
     queries = changed("cpu_load", "{} * 100")
     texts = [text.model_copy(update={"scale": 0.01}) for text in queries.queries["cpu_load"]]
-    mended = queries.model_copy(update={"queries": {**queries.queries, "cpu_load": texts}})
-    found = fact(checked(a_job(face), queries_of=lambda _: mended), "cpu_load")
+    fixed = queries.model_copy(update={"queries": {**queries.queries, "cpu_load": texts}})
+    found = fact(checked(a_job(face), queries_of=lambda _: fixed), "cpu_load")
     assert found.verdict is Verdict.OK
 
 

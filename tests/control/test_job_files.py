@@ -126,7 +126,7 @@ def test_a_job_without_a_usable_file_is_broken_where_people_look_and_the_others_
     assert report.faults == ()
 
 
-def test_a_file_is_read_again_once_it_was_mended(folder: Path) -> None:
+def test_a_file_is_read_again_once_it_was_fixed(folder: Path) -> None:
     followed = FollowedFiles((folder,))
     bad = folder / "bad.yaml"
     bad.mkdir()

@@ -37,7 +37,7 @@ from perdix.models.registry import (
 from perdix.models.registry.shared_models import name_of, to_text
 from perdix.settings.home import PROJECT, Home
 
-# MLflow 3.17 asks SQLAlchemy 2.1 for a loader strategy that it deprecates; nothing that perdix could mend.
+# MLflow 3.17 asks SQLAlchemy 2.1 for a loader strategy that it deprecates; nothing that perdix could fix.
 pytestmark = pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy:DeprecationWarning")
 
 STARTED_S = 1_700_000_000.0

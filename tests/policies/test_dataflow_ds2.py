@@ -277,7 +277,7 @@ def test_less_load_is_not_a_reason_to_take_back() -> None:
     assert ds2(rollback_tolerance=None).decide(worse).reason is not Reason.ROLLBACK
 
 
-def test_a_scale_in_that_fell_short_is_mended_rather_than_taken_back() -> None:
+def test_a_scale_in_that_fell_short_is_corrected_rather_than_taken_back() -> None:
     # 5.3, phase 2: scaled in to 7 and 4, then one more, although the source fell short in between
     policy = ds2()
     first = one_operator(instances([400.0] * 10, [4.0] * 10), running=10, target=400.0)

@@ -1,4 +1,4 @@
-"""What is not an export, or a damaged one: named with place and mend, and the rest is read."""
+"""What is not an export, or a damaged one: named with place and fix, and the rest is read."""
 
 from __future__ import annotations
 

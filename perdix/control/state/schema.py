@@ -47,7 +47,7 @@ _READS = "BEGIN"
 # It takes the write lock at once: a transaction that reads first and writes later would fail as "locked" without
 # waiting when another one wrote in between.
 _WRITES = "BEGIN IMMEDIATE"
-MEND = "check PERDIX_STATE_URL, that it can be written, and that its disk has room"
+FIX = "check PERDIX_STATE_URL, that it can be written, and that its disk has room"
 
 metadata = sa.MetaData()
 
@@ -233,7 +233,7 @@ def url_of(text: str) -> sa.URL:
     try:
         return sa.make_url(text)
     except (ArgumentError, ValueError):  # ValueError: a port that is no number
-        raise StateError(f"state store: not a database URL (sqlite:///file or postgresql://...); {MEND}") from None
+        raise StateError(f"state store: not a database URL (sqlite:///file or postgresql://...); {FIX}") from None
 
 
 def cause_of(error: Exception) -> str:
@@ -315,7 +315,7 @@ class Database:
             self._engine = _open(self.url)
             self._create()
         except (DBAPIError, ArgumentError, ImportError, OSError) as error:
-            raise StateError(f"state store {self.name}: {cause_of(error)}; {MEND}") from error
+            raise StateError(f"state store {self.name}: {cause_of(error)}; {FIX}") from error
 
     @property
     def name(self) -> str:

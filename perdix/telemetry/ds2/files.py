@@ -1,7 +1,7 @@
 """Rates and source rates in the file formats of the original DS2 program; ``ds2_topology`` reads its topologies.
 
 Belongs here: whose rates a line tells, and of which epoch. Does not belong here: what rates are good for. Nothing is
-dropped without a word: a line that cannot be read is set aside with its place, the reason and the mend, and the rest
+dropped without a word: a line that cannot be read is set aside with its place, the reason and the fix, and the rest
 is read.
 """
 
@@ -160,7 +160,7 @@ def _rates(parts: list[str]) -> LoggedRates | str:  # noqa: PLR0911 - one return
         if value is None:
             return f"'{text[:40]}' is not a rate; write records per second"
         if value < 0:
-            return f"a rate of {text[:40]} records/s cannot be; leave the line out or mend it"
+            return f"a rate of {text[:40]} records/s cannot be; leave the line out or fix it"
     return LoggedRates(name, instance, count, began, *(value for value in values if value is not None))
 
 

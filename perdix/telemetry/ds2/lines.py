@@ -15,7 +15,7 @@ GZIP = b"\x1f\x8b"
 
 
 class Ds2FileError(ValueError):
-    """A file as a whole cannot be used; the message names it and the mend."""
+    """A file as a whole cannot be used; the message names it and the fix."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Which format a file has, told from its first bytes; and when none fits, what it is and how to mend it."""
+"""Which format a file has, told from its first bytes; and when none fits, what it is and how to fix it."""
 
 from __future__ import annotations
 

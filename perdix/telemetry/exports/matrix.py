@@ -201,7 +201,7 @@ def _elements(document: Any) -> tuple[str, list[Any]]:
         return "JSON, but not a Prometheus query result; export with /api/v1/query_range", []
     if document.get("status") == "error":
         said = f"{document.get('errorType', 'error')}: {document.get('error', 'no reason given')}"
-        return f"Prometheus answered with an error: '{said[:300]}'; mend the query and export again", []
+        return f"Prometheus answered with an error: '{said[:300]}'; fix the query and export again", []
     data = document.get("data", document)
     result = data.get("result") if isinstance(data, dict) else None
     kind = data.get("resultType") if isinstance(data, dict) else None

@@ -33,7 +33,7 @@ _NOT_A_WORKER = frozenset({"value", "values", "mean", "avg", "average", "max", "
 
 
 class HintError(ValueError):
-    """A hint that cannot be used; the message says how to mend it."""
+    """A hint that cannot be used; the message says how to fix it."""
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,7 @@ class NamedSeries:
 class Quarantined:
     """Something that could not be read, and where."""
 
-    reason: str  # one plain sentence with the mend where there is one
+    reason: str  # one plain sentence with the fix where there is one
     # Counted from 1; ``None`` where the format has no lines or the reader began in the middle of the file
     line: int | None = None
     byte_offset: int | None = None  # counted from 0 in the decompressed content

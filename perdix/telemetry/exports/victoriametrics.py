@@ -45,11 +45,11 @@ def read_victoriametrics(content: Content, limits: Limits) -> Iterator[RawSeries
             if not line or line.isspace():
                 continue
             try:
-                document, mended = loads(line)
+                document, fixed = loads(line)
             except ValueError as error:
                 yield Quarantined(f"not JSON: '{error}'", *block.place(index), excerpt(line))
                 continue
-            repaired += mended
+            repaired += fixed
             for found in _series(document):
                 if isinstance(found, Quarantined):
                     place = block.place(index)
