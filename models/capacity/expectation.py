@@ -72,9 +72,10 @@ class Expectation:
         """Return answers as far as workers that read whole partitions allow them; what ran is as it was."""
         tried = np.arange(scale_outs.start, scale_outs.stop)
         logs, variances = np.array(answers).T
-        nearest = [min(self.typical, key=lambda n: abs(math.log(n / m))) for m in tried.tolist()]
-        readers = {n: self._log_reader(partitions, self.typical[n]) for n in set(nearest)}
-        limits = logs + [readers[n] for n in nearest] + np.log(evenness(partitions, tried))
+        sizes = np.array(list(self.typical))
+        readers = np.array([self._log_reader(partitions, known) for known in self.typical.values()])
+        nearest = np.abs(np.log(tried[:, None] / sizes)).argmin(axis=1)
+        limits = logs + readers[nearest] + np.log(evenness(partitions, tried))
         limits += slowest_reader(partitions, tried)
         for n, known in self._known_among(scale_outs):
             at = n - scale_outs.start
@@ -88,7 +89,7 @@ class Expectation:
         even = self._even[known.scale_out]
         hottest = math.log(max((even.hottest_share or 0.0) * even.scale_out, 1.0))
         if read_unevenly(known, partitions):
-            return hottest - float(slowest_reader(partitions, np.array([known.scale_out]))[0])
+            return hottest - float(slowest_reader(partitions, known.scale_out))
         return hottest - min(math.log(known.hottest_speed or 1.0), 0.0)
 
     def _with_key_groups(self, scale_outs: range, answers: list[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -144,7 +145,7 @@ class Expectation:
     def _log_share(self, ran: Evidence, shares: Values) -> float:
         """Return the logarithm of the share of the records of the worker that was full first."""
         if self.partitions is not None and read_unevenly(ran, self.partitions):
-            return float(np.log(read_shares(self.partitions, np.array([ran.scale_out]))[0]))
+            return math.log(read_shares(self.partitions, ran.scale_out))
         return float(shares[ran.scale_out - 1])
 
     def _of_this_stay(self, evidence: Evidence) -> float:

@@ -20,17 +20,17 @@ MOST_OF_KEYS = 0.2
 READERS_SD = 0.08  # relative sd of what workers take: the slowest that reads most partitions decides
 
 
-def read_shares(partitions: int, scale_outs: Ints) -> Values:
+def read_shares(partitions: int, scale_outs: int | Ints) -> Values:
     """Return the share of the records that the worker with most partitions reads, all partitions being alike."""
     return np.asarray(np.ceil(partitions / scale_outs) / partitions)
 
 
-def evenness(partitions: int, scale_outs: Ints) -> Values:
+def evenness(partitions: int, scale_outs: int | Ints) -> Values:
     """Return what workers take as a share of what they would if each read equally much, for reading alone."""
     return np.asarray(1.0 / (scale_outs * read_shares(partitions, scale_outs)))
 
 
-def slowest_reader(partitions: int, scale_outs: Ints) -> Values:
+def slowest_reader(partitions: int, scale_outs: int | Ints) -> Values:
     """Return the log of what the slowest of those takes that read most partitions, over what the mean worker does."""
     more = partitions % scale_outs
     readers = np.where(more > 0, more, np.minimum(scale_outs, partitions))
@@ -42,10 +42,9 @@ def read_unevenly(evidence: Evidence, partitions: int) -> bool:
 
     Then these hold up the job, and not its keys.
     """
-    at = np.array([evidence.scale_out])
-    if evidence.hottest_share is None or evenness(partitions, at)[0] > STEP:
+    if evidence.hottest_share is None or evenness(partitions, evidence.scale_out) > STEP:
         return False
-    return abs(evidence.hottest_share / float(read_shares(partitions, at)[0]) - 1.0) < ALIKE
+    return abs(evidence.hottest_share / float(read_shares(partitions, evidence.scale_out)) - 1.0) < ALIKE
 
 
 def if_read_evenly(evidence: Evidence, partitions: int) -> Evidence:
@@ -55,7 +54,7 @@ def if_read_evenly(evidence: Evidence, partitions: int) -> Evidence:
     """
     if not read_unevenly(evidence, partitions):
         return evidence
-    even = float(evenness(partitions, np.array([evidence.scale_out]))[0])
+    even = float(evenness(partitions, evidence.scale_out))
     by_keys = min(OF_KEYS * (1.0 / even - 1.0), MOST_OF_KEYS)
     return replace(
         evidence,
