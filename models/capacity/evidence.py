@@ -52,6 +52,11 @@ class Evidence:
         """Relative sd of what other stays of the job are off by as well: a wrong idle share misleads them all."""
         return math.sqrt(max(self.relative_sd**2 - OWN_SD**2, 0.0))
 
+    @property
+    def log_speed(self) -> float:
+        """The log of :attr:`hottest_speed`, at most 0, as it is where that is not known: the hottest is not quick."""
+        return min(math.log(self.hottest_speed or 1.0), 0.0)
+
     def of_any_stay(self) -> Evidence:
         """Return what this says of another stay at the same scale-out, where the keys are dealt anew."""
         return replace(self, relative_sd=math.hypot(self.relative_sd, REDRAWN_SKEW))

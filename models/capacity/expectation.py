@@ -88,9 +88,13 @@ class Expectation:
         """Return the log of what the mean worker takes, over its part of what workers that read evenly would take."""
         even = self._even[known.scale_out]
         hottest = math.log(max((even.hottest_share or 0.0) * even.scale_out, 1.0))
+        return hottest + self._log_mean_worker(partitions, known)
+
+    def _log_mean_worker(self, partitions: int, known: Evidence) -> float:
+        """Return the log of what the mean worker takes, over what the one does that is full first."""
         if read_unevenly(known, partitions):
-            return hottest - float(slowest_reader(partitions, known.scale_out))
-        return hottest - min(math.log(known.hottest_speed or 1.0), 0.0)
+            return -float(slowest_reader(partitions, known.scale_out))
+        return -known.log_speed
 
     def _with_key_groups(self, scale_outs: range, answers: list[tuple[float, float]]) -> list[tuple[float, float]]:
         """Return answers as far as key groups are not behind what was seen, and what these say as far as they are."""
@@ -132,9 +136,9 @@ class Expectation:
         variance = likely @ (worker - expected) ** 2 + 1.0 / precision.sum() + LIKE_THE_OTHERS**2
         logs, variances = expected - shares, variance + doubts
         if self.partitions is not None:
-            speed = min(np.mean([math.log(item.hottest_speed or 1.0) for item in ran]), 0.0)
+            reader = expected + np.mean([self._log_mean_worker(self.partitions, item) for item in ran])
             reads = slowest_reader(self.partitions, tried) - np.log(read_shares(self.partitions, tried))
-            logs = np.minimum(logs, expected - speed + reads)
+            logs = np.minimum(logs, reader + reads)
         # Where a scale-out ran itself, that counts as well: it is dealt alike whenever it runs.
         there = 1.0 / own
         both = there + 1.0 / variances[sizes - 1]

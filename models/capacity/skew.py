@@ -64,13 +64,7 @@ class Skew:
             off = np.log(measured / _shares(excess, sizes.astype(np.int64), last.scale_out)) / SCATTER
             log_likely -= 0.5 * (off**2).sum(axis=1)
         likely = np.exp(log_likely - log_likely.max())
-        return cls(
-            last.scale_out,
-            last.per_s * share,
-            excess,
-            min(math.log(last.hottest_speed or 1.0), 0.0),
-            likely / likely.sum(),
-        )
+        return cls(last.scale_out, last.per_s * share, excess, last.log_speed, likely / likely.sum())
 
     def limited(self, scale_outs: NDArray[np.int_], log_values: Values) -> tuple[Values, Values]:
         """Return logs of capacities in records/s as far as the hottest worker allows them, and the variances of that.
@@ -96,7 +90,7 @@ class Skew:
         mean = self.likely @ by_share
         variance = self.likely @ (by_share - mean) ** 2 + spared.var(axis=0)
         # The slowest of fewer workers is not as slow.
-        slowest = highest_of(tried) / max(float(highest_of(self.of)), 1e-9)
+        slowest = highest_of(tried) / highest_of(self.of)
         quicker = -self.log_speed * (1.0 - slowest[:-1])
         return np.minimum(mean + spared.mean(axis=0) + quicker, 0.0), variance + (0.5 * quicker) ** 2
 

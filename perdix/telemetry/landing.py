@@ -39,7 +39,7 @@ def export_files(paths: Iterable[Path | str]) -> list[ExportFile]:
 
     Hidden files are passed over. A link inside a folder that leads out of it is named as a problem and not followed:
     an export folder from somewhere else must not choose which files of this machine are read. Files of the same name
-    are told apart by the names of their folders.
+    are distinguished by the names of their folders.
     """
     return _distinct(_found(paths))
 

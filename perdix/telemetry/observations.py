@@ -31,7 +31,7 @@ def observe(samples: pd.DataFrame, job: str, day: str | None = None) -> tuple[pd
     """Align the samples of one job (and day) on the grid of its scrape interval.
 
     ``samples``: rows of the lake's ``samples``: ``metric``, ``worker``, ``ts``, ``value`` (null where masked), and
-    ``series_id`` and ``kind`` where known; with ``labels`` (JSON), the replicas of a Prometheus pair are told apart
+    ``series_id`` and ``kind`` where known; with ``labels`` (JSON), the replicas of a Prometheus pair are distinguished
     from the slots of a worker, else each ``series_id`` is a series of its own. Other than canonical metrics are left
     alone.
     ``job``: name of the stream job.

@@ -94,13 +94,13 @@ class WorkerNaming(Strict):
 
 
 class JobNaming(Strict):
-    """How an engine's jobs are told apart in a Prometheus that nobody has described yet."""
+    """How an engine's jobs are distinguished in a Prometheus that nobody has described yet."""
 
     series: Annotated[str, Field(min_length=3)]  # a selector of series that every running job of the engine has
     # Labels that make up a job's selector; a job has those of them that its series have
     labels: Annotated[list[str], Field(min_length=1)]
     names: Annotated[list[str], Field(min_length=1)]  # of these, the one to name the job by: the first that it has
-    # A selector of series of which a job has one for each partition that it reads, told apart by ``topic`` and
+    # A selector of series of which a job has one for each partition that it reads, distinguished by ``topic`` and
     # ``partition``; ``None``: no such series is known
     partitions: Annotated[str, Field(min_length=3)] | None = None
     # The query of how many partitions each topic has, by ``topic``: by kafka_exporter, or by the brokers' own logs

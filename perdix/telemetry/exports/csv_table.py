@@ -113,7 +113,7 @@ class CsvReader:
 
     @staticmethod
     def _rows(lines: list[bytes], begin: int, header: Header) -> Iterator[tuple[int, list[str]]]:
-        """Yield number and cells of each line that is not blank; no cells where they cannot be told apart."""
+        """Yield number and cells of each line that is not blank; no cells where they cannot be distinguished."""
         quoted = any(b'"' in line for line in lines[begin:])
         for index in range(begin, len(lines)):
             text = lines[index].decode("utf-8", "backslashreplace")

@@ -61,7 +61,7 @@ def _zoned(column: pa.Array) -> Times | None:
 def _local(column: pa.Array, timezone: str) -> Times | None:
     try:
         naive = pc.cast(column, pa.timestamp("ms"))
-        # The hour that a change of the clock repeats cannot be told apart; the first of the two is taken.
+        # The hour that a change of the clock repeats cannot be distinguished; the first of the two is taken.
         times = pc.assume_timezone(naive, timezone, ambiguous="earliest", nonexistent="latest")
     except pa.ArrowInvalid:
         return None
