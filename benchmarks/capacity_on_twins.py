@@ -14,15 +14,15 @@ import json
 import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from benchmarks.zoo.jobs import twin_seed
 from benchmarks.zoo.properties import drawn_parameters
 from perdix.models.capacity.scale_outs import ScaleOuts
+from perdix.replay.side_by_side import Raised, Task, Tell, side_by_side
 from perdix.replay.twin_source import TwinSource
 from perdix.settings.stream_job import Bounds, PolicySettings, StreamJob
 from perdix.settings.targets import TwinSettings
@@ -87,7 +87,7 @@ class Foreseen:
     held: bool
 
 
-def foreseen(asked: tuple[int, int]) -> list[Foreseen]:
+def foreseen(asked: tuple[int, int], tell: Tell = lambda _: None) -> list[Foreseen]:
     """Return the estimates for a job, number ``asked[1]`` of a seed."""
     seed, number = asked
 
@@ -106,6 +106,7 @@ def foreseen(asked: tuple[int, int]) -> list[Foreseen]:
             twin.rescale(n, f"stay-{k}")
         model = learnt(model, twin, STAY_MINUTES)
         found += _held_against(model, parameters, sizes[: k + 1], lambda m: truth.possible_capacities(m, 1, truths)[0])
+        tell((k + 1) * 60.0 * STAY_MINUTES)
     return found
 
 
@@ -130,9 +131,12 @@ def _held_against(
 
 def never_ran(seed: int, jobs: int, processes: int) -> Iterator[dict[str, Any]]:
     """Yield a row for fewer and more workers than ran, and those between, with and without known partitions."""
-    with ProcessPoolExecutor(processes) as pool:
-        each = pool.map(foreseen, [(seed, number) for number in range(jobs)], chunksize=2)
-        found = [one for of_job in each for one in of_job]
+    tasks = [Task(foreseen, (seed, number)) for number in range(jobs)]
+    found: list[Foreseen] = []
+    for of_job in side_by_side(tasks, processes=min(processes, jobs)):
+        if isinstance(of_job, Raised):
+            raise RuntimeError(of_job.reason)
+        found += cast("list[Foreseen]", of_job)
     for side in ("fewer", "between", "more", "all"):
         for partitions in (False, True):
             chosen = [one for one in found if one.partitions is partitions and side in (one.side, "all")]
