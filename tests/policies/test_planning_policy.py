@@ -426,3 +426,20 @@ def test_beyond_every_size_one_that_takes_hardly_more_is_no_reason_to_stand_stil
     slow = Downtimes.assumed(out_s=600.0, in_s=600.0)
     assert beyond_all(situate, 7, downtimes=slow).scale_out == 7
     assert beyond_all(situate, 4, downtimes=slow).scale_out == 8
+
+
+def paused(situate, *, spread_of_eleven):
+    """Rushes of 10,800/s each hour, in a pause: 12 workers take 12,000/s, 11 are believed to take 11,300."""
+    takes = {n: 1_000.0 * n for n in range(1, 11)} | {11: 11_300.0, 12: 12_000.0}
+    spreads = dict.fromkeys(takes, 1.03) | {11: spread_of_eleven}
+    known = {n: Estimate(n, per_s, per_s / spreads[n], per_s * spreads[n], True, "test") for n, per_s in takes.items()}
+    rushes = np.concatenate((np.tile(np.repeat([200.0, 10_800.0], 30), 11), np.full(12, 200.0)))
+    often = {"stays": {"log_s": math.log(3_600.0), "seen": 6.0, "scale_out": 12.0, "since_s": None}}
+    given = {"load": 200.0, "scale_out": 12, "minutes": rushes, "memory": often, "since_rescale_s": 40_000.0}
+    return Perdix().decide(replace(situate(**given, latency_p95_ms=800.0), capacities=known))
+
+
+def test_what_a_smaller_size_may_take_less_weighs_in_a_pause_for_the_rush_that_follows(situate):
+    """Zoo 88001-0: 35 workers had held for half a day; in a pause 32 were believed to do, and were dealt poorly."""
+    assert paused(situate, spread_of_eleven=1.03).scale_out == 11
+    assert paused(situate, spread_of_eleven=1.2).scale_out == 12

@@ -108,6 +108,14 @@ def test_who_may_be_overtaken_keeps_more():
     assert cheapest(solve(risky, course, prices_of(), 1, 0.0), 1) == 1
 
 
+def test_what_comes_of_a_size_that_takes_less_after_a_pause_is_paid_once():
+    calm, pause = sizes_of(2, 4), course_of(*[100.0] * 15)
+    uncertain = replace(calm, missed_s=np.array([400.0, 0.0]))
+    assert cheapest(solve(uncertain, pause, prices_of(), 1, 0.0), 1) == 1
+    once = solve(uncertain, pause, prices_of(), 1, 0.0).go[0] - solve(calm, pause, prices_of(), 1, 0.0).go[0]
+    assert once == pytest.approx(400.0 * prices_of().late)
+
+
 def test_a_backlog_that_outlasts_the_course_still_wants_the_size_that_ends_it():
     sizes, backlog = sizes_of(6, 9), 500_000.0
     assert cheapest(solve(sizes, course_of(*[590.0] * 15), prices_of(tail_s=60.0), 0, backlog), 0) == 1

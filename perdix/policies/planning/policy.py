@@ -216,10 +216,12 @@ def _sizes(situation: Situation, memory: Mapping[str, Any]) -> Sizes | None:
     doubt = np.sqrt(log_sd**2 - known_sd**2)
     counted_on = found * np.exp(-0.5 * known_sd)
     reaction_s = situation.tick_interval_s + situation.downtimes.out_s + situation.downtimes.lost_s
-    overtaken = late_after(situation.minutes, counted_on, _allowed_s(situation), reaction_s)
-    if overtaken is None:
-        overtaken = np.zeros(len(usable))
-    return Sizes(workers_of, found, known_sd, doubt, overtaken, Lateness.of_memory(memory))
+    # In a pause a smaller size fails at nothing. What comes of it in the rush, if it takes more or less, counts once.
+    each = np.concatenate([counted_on * np.exp(sds * doubt) for sds in (0.0, -1.0, 1.0)])
+    late = late_after(situation.minutes, each, _allowed_s(situation), reaction_s)
+    overtaken, if_less, if_more = np.zeros((3, len(usable))) if late is None else late.reshape(3, -1)
+    missed_s = HOUR_S * np.maximum(0.5 * (if_less + if_more) - overtaken, 0.0)
+    return Sizes(workers_of, found, known_sd, doubt, overtaken, Lateness.of_memory(memory), missed_s=missed_s)
 
 
 def _place(sizes: Sizes, scale_out: int) -> int:

@@ -40,6 +40,8 @@ class Sizes:
     # How often the job is late at a utilisation although nothing waits
     lateness: Lateness = field(default_factory=Lateness)
     open: NDArray[np.bool_] | None = None  # whether a plan may go to it, now and later; ``None``: to all
+    # Seconds late in the hour after minutes like this one, once, by that doubt, whatever the load of the course
+    missed_s: Values | float = 0.0
 
     @property
     def barred(self) -> Values:
@@ -284,7 +286,7 @@ def _risk(sizes: Sizes, prices: Prices, load: Values | float) -> Values:
     back = prices.late * (FOUND_OUT_S + prices.out_s + prices.lost_s) + prices.rescale
     with np.errstate(divide="ignore"):
         fails = ndtr((np.log(np.maximum(load, 0.0)) - np.log(sizes.per_s)) / np.maximum(sizes.doubt, LEAST_SD))
-    return np.asarray(back * fails)
+    return np.asarray(np.maximum(back * fails, prices.late * sizes.missed_s))
 
 
 def _waits(
