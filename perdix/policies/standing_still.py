@@ -95,7 +95,7 @@ def stand_still(
     assert situation.foresight is not None
     sentence = (
         f"The load cannot be foreseen (one minute says {situation.foresight.correlation:.0%} of the next), so "
-        f"{workers(size)} stand still: {why}."
+        f"the job stands still at {workers(size)}: {why}."
     )
     return Decision(policy, size, reason, sentence, candidates, memory=situation.memory)
 
@@ -116,7 +116,7 @@ def _size(situation: Situation, shares: Mapping[int, float], late_at: LateAt) ->
     if not bounds.minimum <= runs <= bounds.maximum:
         return bounds.clamp(runs), "the bounds allow no other"
     if math.isnan(shares.get(runs, math.nan)):
-        return runs, "nothing is known of their capacity yet"
+        return runs, "nothing is known of its capacity yet"
     inside = {n: share for n, share in shares.items() if bounds.minimum <= n <= bounds.maximum}
     measured = {n: late_at.share(n, share) for n, share in inside.items()}
     # Who falls behind now may do so for the first time.
@@ -125,7 +125,7 @@ def _size(situation: Situation, shares: Mapping[int, float], late_at: LateAt) ->
         spent = f"{runs} would have been late in {late:.1%} of the last minutes"
         return _larger(situation, inside, budget, spent)
     if late_at.overspent(runs, budget):
-        return _larger(situation, inside, budget, f"{runs} were late for more than the error budget of the last hours")
+        return _larger(situation, inside, budget, f"{runs} spent more than the error budget of the last hours")
     return _smaller(situation, measured, budget)
 
 
@@ -143,7 +143,7 @@ def _behind(situation: Situation) -> bool:
 def _larger(situation: Situation, shares: Mapping[int, float], budget: float, spent: str) -> tuple[int, str]:
     runs = situation.scale_out
     if situation.since_rescale_s < RESPITE_S and not _behind(situation):
-        return runs, f"{spent}, but were rescaled not long ago"
+        return runs, f"{spent}, but it was rescaled not long ago"
     waits_per_s = (situation.lag_records or 0.0) / situation.objectives.recovery_time_s  # to be worked off by then
     arrives = situation.recent_workload_per_s + waits_per_s if _behind(situation) else 0.0
     larger = [n for n in shares if n > runs]
@@ -176,16 +176,16 @@ def _found_out(situation: Situation, late_at: LateAt, spent: Spent) -> tuple[int
     )
     if found is None:
         return None
-    why = f"they hold with a chance of {found.chance:.0%}, and finding out costs less than it may save"
+    why = f"that holds with a chance of {found.chance:.0%}, and finding out costs less than it may save"
     return found.scale_out, why
 
 
 def _smaller(situation: Situation, shares: Mapping[int, float], budget: float) -> tuple[int, str]:
     runs = situation.scale_out
-    held = f"they would have been late in {shares[runs]:.1%} of the last minutes"
+    held = f"it would have been late in {shares[runs]:.1%} of the last minutes"
     smaller = next((n for n in shares if n < runs and shares[n] <= SPENT * budget), None)
     if smaller is None:
-        return runs, f"{held}, and fewer in too many"
+        return runs, f"{held}, and with fewer in too many"
     if _takes(situation, smaller) <= situation.workload_per_s:
         return runs, f"{held}; {smaller} would do, but for the load that is there now"
     patience_s = PATIENCE_S * (smaller / runs) ** 2  # the more is given back, the dearer is it to wait
@@ -194,7 +194,7 @@ def _smaller(situation: Situation, shares: Mapping[int, float], budget: float) -
         return runs, f"{held}; {smaller} may do as well, if some hours more confirm it"
     if situation.lag_records is None:
         return runs, "the consumer lag is not measured, so there is no scaling in"
-    return smaller, f"they would have been late in {shares[smaller]:.1%} of the last minutes"
+    return smaller, f"it would have been late in {shares[smaller]:.1%} of the last minutes"
 
 
 def _candidate(situation: Situation, scale_out: int, share: float, budget: float) -> Candidate:

@@ -53,6 +53,11 @@ def test_noise_is_unforeseeable_and_a_wave_is_not():
     assert not unforeseeable(situation(4, NOISE[:5]))
 
 
+def test_one_worker_is_spoken_of_as_one():
+    one = stand_still(situation(1, 0.1 * NOISE), "perdix")
+    assert "so the job stands still at 1 worker: it would have been late in 0.0% of the last minutes" in one.sentence
+
+
 def test_a_size_that_holds_is_stood_at_whatever_the_last_minute_was():
     for last in (0.0, 100.0, 250.0):
         decision = stand_still(situation(5, workload_per_s=last), "daedalus")
