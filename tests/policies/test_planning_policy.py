@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from perdix.models.capacity.contract import Estimate
+from perdix.models.forecasting.contract import Forecast
 from perdix.models.recovery.downtime import Downtimes
 from perdix.policies.contract import Reason
 from perdix.policies.planning.lateness import Lateness
@@ -324,6 +325,20 @@ def test_the_fixed_size_is_gone_to_as_far_as_the_budget_has_room_for_the_way(sit
         "memory": {**lost(situate, now_s + 3_600.0), "spent": spent},
     }
     assert (decide(situate, **given).scale_out < 8) is goes
+
+
+@pytest.mark.parametrize("ahead", [15, 60])
+def test_as_little_may_be_late_of_an_hour_as_of_a_quarter_where_the_fixed_size_is_gone_to(situate, ahead):
+    """Zoo 88001-28: 13 workers stood for three hours where 10 do, for 20 s of an hour that they would be late."""
+    now_s, place = situate().now_s, np.arange(12)
+    rarely = [np.full(12, 2_000.0).tolist(), np.where(place >= 8, 8.0, 0.0).tolist()]
+    spent = {"late_s": 40.0, "seen_s": 28_800.0, "at_s": now_s - 60.0, "usual": 3.0, "ours_s": 40.0}
+    given = {"load": 3_400.0, "minutes": np.full(720, 3_400.0), "scale_out": 5, "since_rescale_s": 3_600.0}
+    given |= {"memory": {**lost(situate, now_s + 3_600.0), "spent": spent, "lateness": rarely}}
+    given |= {"objectives": Objectives(recovery_time_s=600.0, checkpoint_interval_s=90.0)}
+    further = Forecast(now_s, 300.0, np.full(ahead // 5, 3_400.0), {}, "daily", 0)
+    decision = decide(situate, **given, further=further)
+    assert f"for {ahead} minutes; 4 workers would be late for" in decision.sentence
 
 
 def test_the_fewer_rescales_of_the_day_are_left_the_more_one_must_save(situate):

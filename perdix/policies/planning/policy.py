@@ -37,7 +37,7 @@ WORTH_S = 120.0  # of the busy workers: what a plan that gives back must save be
 LEAST_TAIL_S, TAIL_S = 60.0, 3_600.0  # how long the time after the course counts
 ALMOST = 0.01  # share of the minutes by which a size may be late more often than the largest
 HELD = 0.8  # of the error budget, up to which a size would have held the objective over the last hours
-LITTLE_LATE_S = 10.0  # of the coming quarter of an hour
+LITTLE_LATE = 10.0 / 900.0  # of the course: seconds of a quarter of an hour
 HARDLY_BUSY = 0.5  # of the capacity: what is late below, with nothing waiting, is not so for want of workers
 MOVED = 0.5  # of what is left of the error budget, that going to the fixed size may spend
 STOOD_S = 1_800.0  # after a rescale, until more workers than the fixed size are given back
@@ -319,10 +319,11 @@ def _stood_at(
     objectives, left_s = situation.objectives, Spent.of_memory(memory).left_s(situation.objectives.error_budget)
     outgrown, arrives = Outgrown.of_memory(memory), situation.workload_per_s
     moving_s, at_most_s = found.moving_in_s, min(objectives.recovery_time_s, MOVED * left_s)
+    late_s = found.late_s[runs] + LITTLE_LATE * found.steps.course.whole_s
     for k in range(int(np.searchsorted(sizes.workers, limits.at_least)), runs):
         if outgrown.too_small(float(sizes.workers[k]), arrives, situation.now_s):
             continue
-        if found.late_s[k] <= found.late_s[runs] + LITTLE_LATE_S and moving_s[k] <= at_most_s:
+        if found.late_s[k] <= late_s and moving_s[k] <= at_most_s:
             return k if DEARER * sizes.workers[k] < situation.scale_out else runs
     return runs
 
