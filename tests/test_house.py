@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -37,3 +39,32 @@ def bodies(file: Path) -> Iterator[tuple[str, int]]:
 def test_no_function_does_more_than_sixty_lines() -> None:
     files = [file for top in HOUSE for file in (ROOT / top).rglob("*.py")]
     assert [f"{file.relative_to(ROOT)}: {name}" for file in files for name, lines in bodies(file) if lines > 60] == []
+
+
+def programs(file: Path) -> Iterator[str]:
+    """Imports of perdix in a module's texts: programs that other processes run, which no checker of types reads."""
+    text = file.read_text(encoding="utf-8")
+    if not re.search(r"""["'].*(from|import) perdix""", text):
+        return
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield from re.findall(r"(?:from|import) perdix[\w.]*(?: import [\w, ]+)?", node.value)
+
+
+def missing(program: str) -> list[str]:
+    """What an import statement names and does not exist."""
+    module, _, names = re.sub(r"^(from|import) ", "", program).partition(" import ")
+    spec = find_spec(module)
+    if spec is None or spec.origin is None:
+        return [module]
+    there = Path(spec.origin).read_text(encoding="utf-8")
+    asked = [name.strip() for name in names.split(",") if name.strip()]
+    return [name for name in asked if not re.search(rf"\b{name}\b", there) and find_spec(f"{module}.{name}") is None]
+
+
+def test_programs_in_texts_import_what_exists() -> None:
+    """A program of an end-to-end test named modules that had moved, and only ran again weeks later."""
+    files = [file for top in (*HOUSE, "tests") for file in (ROOT / top).rglob("*.py")]
+    asked = [(file, program) for file in files for program in programs(file)]
+    assert len(asked) > 5
+    assert [f"{file.relative_to(ROOT)}: {program}" for file, program in asked if missing(program)] == []

@@ -18,10 +18,9 @@ def test_a_real_cluster_without_workers_is_told_apart_from_a_slow_one(tmp_path):
     java = prepare_environment(home, "spark://")
     program = (
         "import sys; from pathlib import Path; from perdix.settings.home import Home\n"
-        "from perdix.telemetry import spark_cluster, spark_session\n"
-        "wait = spark_cluster.require_tasks\n"
-        "spark_session.require_tasks = lambda session: wait(session, within_s=1.0)\n"
-        "spark_session.spark_session(Home(Path(sys.argv[1])), sys.argv[2])\n"
+        "from perdix.telemetry.spark import cluster, session\n"
+        "session.require_tasks = lambda spark: cluster.require_tasks(spark, within_s=1.0)\n"
+        "session.spark_session(Home(Path(sys.argv[1])), sys.argv[2])\n"
     )
     import pyspark  # noqa: PLC0415 - half a second that other tests need not pay
 
