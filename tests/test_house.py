@@ -6,7 +6,6 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -48,23 +47,20 @@ def programs(file: Path) -> Iterator[str]:
         return
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield from re.findall(r"(?:from|import) perdix[\w.]*(?: import [\w, ]+)?", node.value)
+            yield from re.findall(r"from perdix[\w.]* import [\w, ]+|import perdix[\w.]*\w", node.value)
 
 
-def missing(program: str) -> list[str]:
-    """What an import statement names and does not exist."""
-    module, _, names = re.sub(r"^(from|import) ", "", program).partition(" import ")
-    spec = find_spec(module)
-    if spec is None or spec.origin is None:
-        return [module]
-    there = Path(spec.origin).read_text(encoding="utf-8")
-    asked = [name.strip() for name in names.split(",") if name.strip()]
-    return [name for name in asked if not re.search(rf"\b{name}\b", there) and find_spec(f"{module}.{name}") is None]
+def works(program: str) -> bool:
+    try:
+        exec(program, {})
+    except ImportError:
+        return False
+    return True
 
 
 def test_programs_in_texts_import_what_exists() -> None:
-    """A program of an end-to-end test named modules that had moved, and only ran again weeks later."""
+    """A program of an end-to-end test named modules that had moved, and nothing read it before it ran."""
     files = [file for top in (*HOUSE, "tests") for file in (ROOT / top).rglob("*.py")]
     asked = [(file, program) for file in files for program in programs(file)]
     assert len(asked) > 5
-    assert [f"{file.relative_to(ROOT)}: {program}" for file, program in asked if missing(program)] == []
+    assert [f"{file.relative_to(ROOT)}: {program}" for file, program in asked if not works(program)] == []

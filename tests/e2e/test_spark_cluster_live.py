@@ -13,7 +13,7 @@ from perdix.telemetry.spark.session import prepare_environment
 
 
 @pytest.mark.e2e
-def test_a_real_cluster_without_workers_is_told_apart_from_a_slow_one(tmp_path):
+def test_a_real_cluster_without_workers_is_distinguished_from_a_slow_one(tmp_path):
     home = Home(tmp_path / "home").make()
     java = prepare_environment(home, "spark://")
     program = (

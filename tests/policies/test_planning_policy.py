@@ -7,20 +7,11 @@ import numpy as np
 import pytest
 
 from perdix.models.capacity.contract import Estimate
-from perdix.models.forecasting.contract import Forecast
-from perdix.models.recovery.downtime import Downtimes
 from perdix.policies.contract import Reason
 from perdix.policies.planning.lateness import Lateness
 from perdix.policies.planning.policy import Perdix, PerdixOptions
-from perdix.policies.planning.rival import Rival
 from perdix.settings.stream_job import Objectives
-
-DAY = np.full(720, 3_500.0)
-
-
-def decide(situate, **changes):
-    given = {"minutes": DAY, "latency_p95_ms": 800.0, **changes}
-    return Perdix().decide(situate(**given))
+from tests.policies.planned import DAY, decide, lost
 
 
 def test_what_carries_the_load_with_room_is_kept(situate):
@@ -129,15 +120,6 @@ def test_what_the_most_workers_catch_up_with_is_paid_for_by_who_had_fewer(situat
     assert next_s > 0.0, "but for what waits after the next rescale one is"
 
 
-@pytest.mark.parametrize(("runs", "goes"), [(10, False), (12, True)])
-def test_the_fixed_size_is_gone_to_where_that_gives_back_a_tenth(situate, runs, goes):
-    """Zoo 60001-33: 21 -> 20 -> 28 -> 27 -> 44 workers, each step inwards to save one, and dealt worse by it."""
-    rival = {**lost(situate, situate().now_s + 3_600.0)["rival"], "size": 10.0}
-    given = {"load": 8_300.0, "minutes": np.full(720, 8_300.0), "since_rescale_s": 3_600.0}
-    decision = decide(situate, **given, scale_out=runs, memory={"rival": rival})
-    assert (decision.scale_out < runs) is goes, decision.sentence
-
-
 def test_more_is_not_taken_than_would_have_held_for_hours(situate):
     """The latency is bad at any size: more workers do not help, and are not bought."""
     decision = decide(situate, latency_p95_ms=20_000.0, minutes=np.full(720, 3_500.0))
@@ -162,16 +144,6 @@ def test_its_candidates_say_what_each_size_would_cost(situate):
     assert decision.candidates[11].rejected_by == "more than 5 were not needed for hours"
     held = decide(situate, scale_out=5, memory=lost(situate, situate().now_s + 3_600.0))
     assert held.candidates[0].rejected_by == "not below 4, which did better than the plans for hours"
-
-
-def test_the_fixed_size_is_not_gone_back_to_while_as_much_arrives_as_when_it_was_left(situate):
-    """Zoo 67001-13: 12 -> 9 -> 32 -> 12 workers twice an hour, because two minutes at nine taught nothing of them."""
-    rival = {**lost(situate, situate().now_s + 3_600.0)["rival"], "size": 10.0}
-    given = {"load": 8_300.0, "minutes": np.full(720, 8_300.0), "since_rescale_s": 3_600.0, "scale_out": 12}
-    left = {"size": 11.0, "per_s": 8_300.0, "at_s": situate().now_s - 1_800.0}
-    assert decide(situate, **given, memory={"rival": rival, "outgrown": left}).scale_out == 12
-    less = {**left, "per_s": 9_300.0}
-    assert decide(situate, **given, memory={"rival": rival, "outgrown": less}).scale_out < 12
 
 
 def test_a_size_that_would_cost_less_says_why_it_is_not_gone_to(situate):
@@ -239,61 +211,6 @@ def test_no_budget_is_spent_on_falling_behind(situate, price, load):
     assert situation.capacities[chosen].per_s > load
 
 
-def lost(situate, stands_until_s=-1.0):
-    rival = {"worker_s": 2e5, "late_s": 900.0, "seen_s": 1.4e4, "stands_until_s": stands_until_s, "defeats": 0.0}
-    return {"rival": {**rival, "at_s": situate().now_s - 60.0}}
-
-
-def test_a_job_whose_plans_lost_against_a_fixed_size_goes_back_to_it_and_not_below(situate):
-    decision = decide(situate, scale_out=8, memory=lost(situate))
-    assert "did better than the plans for hours" in decision.sentence
-    assert 4 <= decision.scale_out <= 5
-    held = decide(situate, scale_out=decision.scale_out, memory=decision.memory)
-    assert (held.scale_out, held.reason) == (decision.scale_out, Reason.HOLD_FIXED)
-    off = {"load": 10.0, "minutes": np.concatenate((DAY, np.full(60, 10.0)))}
-    assert decide(situate, **off).scale_out == 1
-    assert decide(situate, **off, memory=lost(situate, situate().now_s + 3_600.0)).scale_out >= 4
-
-
-def test_what_grows_beyond_the_fixed_size_is_gone_after_all_the_same(situate):
-    memory = lost(situate, situate().now_s + 3_600.0)
-    decision = decide(situate, load=6_000.0, lag_records=50_000.0, memory=memory)
-    assert (decision.reason, decision.scale_out >= 7) == (Reason.SCALE_OUT, True)
-
-
-def test_what_ran_is_told_against_the_best_fixed_size_of_the_last_hours(situate):
-    told = decide(situate, scale_out=8, memory=lost(situate)).against_fixed
-    assert (told.workers, told.late_share) == (pytest.approx(14.3, abs=0.1), pytest.approx(0.064, abs=0.001))
-    assert told.fixed_workers in (4, 5)
-    assert told.loses
-    even = {"rival": {**lost(situate)["rival"], "worker_s": 1.09 * told.fixed_workers * 1.4e4}}
-    assert not decide(situate, memory=even).against_fixed.loses
-    assert decide(situate).against_fixed is None, "before an hour was counted"
-
-
-@pytest.mark.parametrize("foreseen", [12_500.0, 20_000.0, 60_000.0, 1e12])
-def test_what_no_size_would_carry_is_no_reason_to_stay_small(situate, foreseen):
-    """Seen on a real Flink: 4 of 8 workers stood at a CPU load of 0.96, for a line rose above what 8 take."""
-    rising = np.linspace(4_900.0, foreseen, 900)
-    for minutes in (np.full(4, 4_000.0), np.full(200, 4_000.0)):
-        decision = decide(situate, load=4_900.0, forecast=rising, minutes=minutes, latency_p95_ms=3_900.0)
-        assert decision.scale_out >= 11, decision.sentence
-
-
-def test_a_load_above_what_the_most_workers_take_keeps_them(situate):
-    assert decide(situate, load=14_000.0, scale_out=12, lag_records=90_000.0).scale_out == 12
-
-
-def test_while_nothing_may_be_given_back_what_runs_says_nothing_against_plans(situate):
-    """A job that went to all workers in its first hour was held to ten for six hours (the sine, seed 41)."""
-    for minutes, counted in ((30, False), (200, True)):
-        first = decide(situate, load=1_500.0, scale_out=12, minutes=np.full(minutes, 1_500.0))
-        later = {"now_s": situate().now_s + 60.0, "memory": first.memory, "minutes": np.full(minutes, 1_500.0)}
-        rival = Rival.of_memory(decide(situate, load=1_500.0, scale_out=12, **later).memory)
-        assert (rival.worker_s > 0.0) is counted
-        assert rival.at_s == situate().now_s + 60.0
-
-
 def test_a_scale_in_is_not_put_off_for_ever_because_later_ones_look_cheaper(situate):
     """Zoo 58001-26: 32 workers stood for five hours where 13 do; each plan gave them back after its last minute."""
     day = np.full(720, 12_000.0)
@@ -310,37 +227,6 @@ def test_a_scale_in_is_not_put_off_for_ever_because_later_ones_look_cheaper(situ
     assert decision.scale_out <= 24
 
 
-@pytest.mark.parametrize(("left_s", "goes"), [(1_400.0, True), (100.0, False)])
-def test_the_fixed_size_is_gone_to_as_far_as_the_budget_has_room_for_the_way(situate, left_s, goes):
-    """Zoo 58001-26: 40 -> 13 workers, late for minutes of catching up, 13 -> 40, and so on every half an hour."""
-    now_s, day = situate().now_s, np.full(720, 3_400.0)
-    late_s = 0.05 * 28_800.0 - left_s
-    spent = {"late_s": late_s, "seen_s": 28_800.0, "at_s": now_s - 60.0, "usual": 3.0, "ours_s": late_s}
-    given = {
-        "load": 3_400.0,
-        "minutes": day,
-        "scale_out": 8,
-        "since_rescale_s": 3_600.0,
-        "objectives": Objectives(recovery_time_s=600.0, checkpoint_interval_s=90.0),
-        "memory": {**lost(situate, now_s + 3_600.0), "spent": spent},
-    }
-    assert (decide(situate, **given).scale_out < 8) is goes
-
-
-@pytest.mark.parametrize("ahead", [15, 60])
-def test_as_little_may_be_late_of_an_hour_as_of_a_quarter_where_the_fixed_size_is_gone_to(situate, ahead):
-    """Zoo 88001-28: 13 workers stood for three hours where 10 do, for 20 s of an hour that they would be late."""
-    now_s, place = situate().now_s, np.arange(12)
-    rarely = [np.full(12, 2_000.0).tolist(), np.where(place >= 8, 8.0, 0.0).tolist()]
-    spent = {"late_s": 40.0, "seen_s": 28_800.0, "at_s": now_s - 60.0, "usual": 3.0, "ours_s": 40.0}
-    given = {"load": 3_400.0, "minutes": np.full(720, 3_400.0), "scale_out": 5, "since_rescale_s": 3_600.0}
-    given |= {"memory": {**lost(situate, now_s + 3_600.0), "spent": spent, "lateness": rarely}}
-    given |= {"objectives": Objectives(recovery_time_s=600.0, checkpoint_interval_s=90.0)}
-    further = Forecast(now_s, 300.0, np.full(ahead // 5, 3_400.0), {}, "daily", 0)
-    decision = decide(situate, **given, further=further)
-    assert f"for {ahead} minutes; 4 workers would be late for" in decision.sentence
-
-
 def test_the_fewer_rescales_of_the_day_are_left_the_more_one_must_save(situate):
     """Zoo 68001-13: 13 workers stood for two hours where 6 do, because the last of 48 rescales had gone to them."""
     quiet = {"load": 1_500.0, "minutes": np.concatenate((DAY, np.full(60, 1_500.0)))}
@@ -350,17 +236,6 @@ def test_the_fewer_rescales_of_the_day_are_left_the_more_one_must_save(situate):
     assert moved == sorted(moved, reverse=True), "once it is worth too little, it stays so"
     full = {"load": 6_000.0, "lag_records": 50_000.0}
     assert decide(situate, **full, rescales_today=47).scale_out >= 7, "who falls behind may have the last"
-
-
-def test_where_plans_did_worse_a_forecast_makes_no_load_new(situate):
-    """Zoo 68001-0: at each new tooth of a saw 9 -> 19 -> 26 -> 40 -> 19 -> 9 workers, where 9 had carried the last."""
-    teeth = np.tile(np.linspace(4_000.0, 500.0, 60), 12)
-    given = {"load": 4_100.0, "forecast": np.linspace(4_100.0, 7_000.0, 900), "minutes": teeth, "scale_out": 5}
-    assert decide(situate, **given).scale_out > 6
-    stands = decide(situate, **given, memory=lost(situate, situate().now_s + 3_600.0))
-    assert stands.scale_out <= 6
-    new = decide(situate, **{**given, "load": 4_900.0}, memory=lost(situate, situate().now_s + 3_600.0))
-    assert new.scale_out > 6, "what arrives is new"
 
 
 def test_while_the_budget_is_overspent_more_is_taken_than_was_called_enough(situate):
@@ -388,59 +263,6 @@ def test_a_size_that_was_dealt_unluckily_is_left_for_fewer_workers_that_take_mor
     decision = decide(situate, **given)
     assert 4 <= decision.scale_out <= 8
     assert decide(situate, **{**given, "lag_records": None}).scale_out == 9
-
-
-HOPELESS = {"load": 1_000.0, "lag_records": 3e6, "minutes": np.full(720, 1_000.0), "bounds": (4, 6), "scale_out": 6}
-
-
-def overloaded(situate, spread_of_four, **changes):
-    """Six workers take 990/s of 1,000; four are believed to take 960, within a spread."""
-    known = {
-        4: Estimate(4, 960.0, 960.0 / spread_of_four, 960.0 * spread_of_four, False, "test"),
-        6: Estimate(6, 990.0, 985.0, 995.0, False, "test"),
-    }
-    given = {**HOPELESS, "since_rescale_s": 3_600.0, **changes}
-    return Perdix().decide(replace(situate(**given, latency_p95_ms=900_000.0), capacities=known))
-
-
-def test_where_nothing_holds_the_size_that_may_is_tried(situate):
-    """Zoo 65001-2: with four partitions three workers take no more than two; two were never seen at such a load."""
-    decision = overloaded(situate, 1.2)
-    assert (decision.scale_out, decision.reason) == (4, Reason.SCALE_MAXIMUM)
-    assert "no size is sure to catch up, 4 workers most likely" in decision.sentence
-
-
-def test_a_size_that_surely_fails_or_that_just_began_is_not_left_for_another(situate):
-    assert overloaded(situate, 1.01).scale_out == 6
-    assert overloaded(situate, 1.2, since_rescale_s=600.0).scale_out == 6
-
-
-def test_who_will_catch_up_is_not_disturbed(situate):
-    assert overloaded(situate, 1.2, load=700.0, lag_records=20_000.0, minutes=np.full(720, 700.0)).scale_out == 6
-
-
-def beyond_all(situate, scale_out, **changes):
-    """Far more arrives than the most workers take, and has for an hour."""
-    given = {"load": 12_000.0, "lag_records": 3e7, "minutes": np.full(720, 12_000.0), "bounds": (1, 8), **changes}
-    return decide(situate, **given, scale_out=scale_out, latency_p95_ms=900_000.0)
-
-
-def test_a_load_beyond_every_size_is_met_with_the_largest(situate):
-    """Three of eight workers stood for three hours: late all the time as eight would be, so none seemed worth it."""
-    decision = beyond_all(situate, 3)
-    assert (decision.scale_out, decision.reason) == (8, Reason.SCALE_MAXIMUM)
-    assert "no size catches up within it, 8 workers take the most" in decision.sentence
-    kept = beyond_all(situate, 8)
-    assert (kept.scale_out, kept.reason) == (8, Reason.HOLD_GOOD)
-    assert "no size catches up within it, 8 workers take the most" in kept.sentence
-
-
-def test_beyond_every_size_one_that_takes_hardly_more_is_no_reason_to_stand_still(situate):
-    capacities = {n: min(1_000.0 * n, 6_200.0) for n in range(1, 9)}
-    assert beyond_all(situate, 6, capacities=capacities).scale_out == 6
-    slow = Downtimes.assumed(out_s=600.0, in_s=600.0)
-    assert beyond_all(situate, 7, downtimes=slow).scale_out == 7
-    assert beyond_all(situate, 4, downtimes=slow).scale_out == 8
 
 
 def paused(situate, *, spread_of_eleven):

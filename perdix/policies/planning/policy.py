@@ -319,11 +319,11 @@ def _stood_at(
     objectives, left_s = situation.objectives, Spent.of_memory(memory).left_s(situation.objectives.error_budget)
     outgrown, arrives = Outgrown.of_memory(memory), situation.workload_per_s
     moving_s, at_most_s = found.moving_in_s, min(objectives.recovery_time_s, MOVED * left_s)
-    late_s = found.late_s[runs] + LITTLE_LATE * found.steps.course.whole_s
+    most_late_s = found.late_s[runs] + LITTLE_LATE * found.steps.course.whole_s
     for k in range(int(np.searchsorted(sizes.workers, limits.at_least)), runs):
         if outgrown.too_small(float(sizes.workers[k]), arrives, situation.now_s):
             continue
-        if found.late_s[k] <= late_s and moving_s[k] <= at_most_s:
+        if found.late_s[k] <= most_late_s and moving_s[k] <= at_most_s:
             return k if DEARER * sizes.workers[k] < situation.scale_out else runs
     return runs
 

@@ -40,7 +40,7 @@ class Sizes:
     # How often the job is late at a utilisation although nothing waits
     lateness: Lateness = field(default_factory=Lateness)
     open: NDArray[np.bool_] | None = None  # whether a plan may go to it, now and later; ``None``: to all
-    # Seconds late in the hour after minutes like this one, once, by that doubt, whatever the load of the course
+    # Seconds that each is late, once, in the hour after minutes like this one, because of ``doubt``; shape ``(sizes,)``
     missed_s: Values | float = 0.0
 
     @property
