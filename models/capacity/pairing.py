@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from perdix.telemetry.metrics import CPU, SCALE_OUT, THROUGHPUT, UPTIME
 from perdix.telemetry.window import Values, Window
@@ -50,24 +51,46 @@ def paired_minutes(window: Window, scale_out: int, after_s: float, arrived_s: fl
     """Return the rows of a window that a capacity model may learn from; ``None`` when there is none.
 
     Left out: rows up to ``after_s``; rows of another scale-out; rows within 120 s of a (re)start, by the job's uptime
-    where it is known, else by when the scale-out was first seen (``arrived_s``).
+    where that is measured, else by when the scale-out was first seen (``arrived_s``). After the last known uptime the
+    job may have restarted: such rows are learnt from once a later one is known.
     """
     if not len(window) or not window.workers:
         return None
     steps = max(1, round(MINUTE_S / window.step_s))
     usable = window.times_s > after_s
-    running = window.job_metric(SCALE_OUT.name)
-    usable &= ~(np.isfinite(running) & (np.round(running) != scale_out))
-    uptime = window.job_metric(UPTIME.name)
-    if np.isfinite(uptime).any():
-        usable &= ~(np.isfinite(uptime) & (uptime < WARM_UP_S))
-    else:
-        usable &= window.times_s >= arrived_s + WARM_UP_S
+    usable &= ~_of_another(window, scale_out)
+    started_s = starts_s(window)
+    usable &= window.times_s >= (arrived_s if started_s is None else started_s) + WARM_UP_S
     if not usable.any():
         return None
     throughput = trailing_mean(window.worker_metric(THROUGHPUT.name), steps)[usable]
     cpu = window.worker_metric(CPU.name)[usable]
     return Rows(cpu, throughput, min(1.0, window.step_s / MINUTE_S), float(window.times_s[usable][-1]))
+
+
+def seen_from_s(window: Window, scale_out: int) -> float:
+    """Return the epoch second from which on no other scale-out is seen in a window that is not empty."""
+    others = np.flatnonzero(_of_another(window, scale_out))
+    return float(window.times_s[min(int(others[-1]) + 1, len(window) - 1) if len(others) else 0])
+
+
+def _of_another(window: Window, scale_out: int) -> NDArray[np.bool_]:
+    running = window.job_metric(SCALE_OUT.name)
+    return np.asarray(np.isfinite(running) & (np.round(running) != scale_out))
+
+
+def starts_s(window: Window) -> Values | None:
+    """Return the epoch second since which the job runs by the next known uptime, shape ``(n,)``.
+
+    A scrape that is lost in a warm-up does not hide it. Infinity after the last known uptime; ``None`` where it is not
+    measured at all.
+    """
+    uptime = window.job_metric(UPTIME.name)
+    known = np.flatnonzero(np.isfinite(uptime))
+    if not len(known):
+        return None
+    started = np.append(window.times_s[known] - uptime[known], np.inf)
+    return np.asarray(started[np.searchsorted(known, np.arange(len(window)))])
 
 
 @dataclass(frozen=True)

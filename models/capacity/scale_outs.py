@@ -17,12 +17,11 @@ from perdix.models.capacity.expectation import Expectation
 from perdix.models.capacity.hottest import STRANGERS
 from perdix.models.capacity.key_groups import KeyGroups, Subtasks
 from perdix.models.capacity.line import IdleShare
-from perdix.models.capacity.pairing import MINUTE_S, paired_minutes, runs_of_scale_out
+from perdix.models.capacity.pairing import MINUTE_S, paired_minutes, runs_of_scale_out, seen_from_s, starts_s
 from perdix.models.capacity.partitions import read_unevenly
 from perdix.models.capacity.reach import STALLED, Reach
 from perdix.models.capacity.workers import Against, Total, Workers
 from perdix.settings.stream_job import MOST_WORKERS
-from perdix.telemetry.metrics import UPTIME
 from perdix.telemetry.window import Window
 
 STATE_FORMAT = 1
@@ -144,7 +143,8 @@ class ScaleOuts:
     def _arrived(self, scale_out: int, window: Window) -> ScaleOuts:
         if scale_out == self.scale_out:
             return self
-        arrived = float(window.times_s[0]) if len(window) and self.scale_out is not None else -math.inf
+        first = len(window) > 0 and self.scale_out is not None
+        arrived = max(seen_from_s(window, scale_out), self.newest_s) if first else -math.inf
         return replace(self._left(), scale_out=scale_out, arrived_s=arrived)
 
     def _left(self) -> ScaleOuts:
@@ -466,6 +466,5 @@ class ScaleOuts:
 
 def _restarted_s(window: Window) -> float:
     """Return the epoch second since which the job runs, by its uptime; minus infinity where that is not measured."""
-    uptime = window.job_metric(UPTIME.name)
-    known = np.flatnonzero(np.isfinite(uptime))
-    return float(window.times_s[known[-1]] - uptime[known[-1]]) if len(known) else -math.inf
+    started_s = starts_s(window)
+    return -math.inf if started_s is None else float(started_s[np.isfinite(started_s)][-1])
