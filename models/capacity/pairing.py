@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from perdix.telemetry.metrics import CPU, SCALE_OUT, THROUGHPUT, UPTIME
+from perdix.telemetry.metrics import CPU, SCALE_OUT, THROUGHPUT
+from perdix.telemetry.uptime import starts_s
 from perdix.telemetry.window import Values, Window
 
 MINUTE_S = 60.0
@@ -77,20 +78,6 @@ def seen_from_s(window: Window, scale_out: int) -> float:
 def _of_another(window: Window, scale_out: int) -> NDArray[np.bool_]:
     running = window.job_metric(SCALE_OUT.name)
     return np.asarray(np.isfinite(running) & (np.round(running) != scale_out))
-
-
-def starts_s(window: Window) -> Values | None:
-    """Return the epoch second since which the job runs by the next known uptime, shape ``(n,)``.
-
-    A scrape that is lost in a warm-up does not hide it. Infinity after the last known uptime; ``None`` where it is not
-    measured at all.
-    """
-    uptime = window.job_metric(UPTIME.name)
-    known = np.flatnonzero(np.isfinite(uptime))
-    if not len(known):
-        return None
-    started = np.append(window.times_s[known] - uptime[known], np.inf)
-    return np.asarray(started[np.searchsorted(known, np.arange(len(window)))])
 
 
 @dataclass(frozen=True)

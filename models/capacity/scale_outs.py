@@ -17,11 +17,12 @@ from perdix.models.capacity.expectation import Expectation
 from perdix.models.capacity.hottest import STRANGERS
 from perdix.models.capacity.key_groups import KeyGroups, Subtasks
 from perdix.models.capacity.line import IdleShare
-from perdix.models.capacity.pairing import MINUTE_S, paired_minutes, runs_of_scale_out, seen_from_s, starts_s
+from perdix.models.capacity.pairing import MINUTE_S, paired_minutes, runs_of_scale_out, seen_from_s
 from perdix.models.capacity.partitions import read_unevenly
 from perdix.models.capacity.reach import STALLED, Reach
 from perdix.models.capacity.workers import Against, Total, Workers
 from perdix.settings.stream_job import MOST_WORKERS
+from perdix.telemetry.uptime import last_start_s
 from perdix.telemetry.window import Window
 
 STATE_FORMAT = 1
@@ -93,7 +94,9 @@ class ScaleOuts:
             return moved
         fresh = Workers.of(window.workers, rows.cpu, rows.throughput_per_s, rows.minutes_each, scale_out)
         moved = moved._reaching(moved.reach.faded(rows.newest_s - moved.newest_s))
-        learnt = moved._learnt(fresh, rows.newest_s, _restarted_s(window)) if len(fresh) else moved
+        restarted_s = last_start_s(window)
+        restarted_s = -math.inf if restarted_s is None else restarted_s
+        learnt = moved._learnt(fresh, rows.newest_s, restarted_s) if len(fresh) else moved
         return learnt if subtasks is None else learnt._dealt(subtasks, partitions)
 
     def worked_off(
@@ -462,9 +465,3 @@ class ScaleOuts:
         highest_per_s = max([self.workers.highest_per_s, *each_per_s])
         if not highest_per_s <= MOST_PER_WORKER_PER_S:
             raise ValueError(f"a worker is said to take {highest_per_s:.3g} records/s, and none takes so much")
-
-
-def _restarted_s(window: Window) -> float:
-    """Return the epoch second since which the job runs, by its uptime; minus infinity where that is not measured."""
-    started_s = starts_s(window)
-    return -math.inf if started_s is None else float(started_s[np.isfinite(started_s)][-1])

@@ -17,6 +17,7 @@ from perdix.telemetry.agreement import contradicting, surroundings, understated,
 from perdix.telemetry.lateness import SeenLate
 from perdix.telemetry.plausible import Plausible, screened
 from perdix.telemetry.quality import Quality, assess
+from perdix.telemetry.uptime import starts_s
 from perdix.telemetry.window import Values, Window
 
 NEWEST_STEPS = 2  # of the grid, by which the present is judged: the newest may still be owed
@@ -178,8 +179,10 @@ def _unchecked(job: StreamJob, window: Window, throughput: Values, interrupted: 
 
 def _just_restarted(window: Window) -> NDArray[np.bool_]:
     """Return the first step after each restart, shape ``(n,)``: the stop may have fitted between two scrapes."""
-    uptime = window.job_metric(metrics.UPTIME.name)
-    return np.asarray(np.isfinite(uptime) & (uptime <= window.step_s))
+    starts = starts_s(window)
+    if starts is None:
+        return np.zeros(len(window), dtype=np.bool_)
+    return np.asarray((starts <= window.times_s) & (window.times_s <= starts + window.step_s))
 
 
 def _contradiction(tick: Window) -> str:

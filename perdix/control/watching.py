@@ -17,6 +17,7 @@ from perdix.models.recovery.observation import RESUMED, TIMEOUT_S, Recovered, Re
 from perdix.policies.contract import Reason
 from perdix.telemetry import metrics
 from perdix.telemetry.query_text import rate_window_s
+from perdix.telemetry.uptime import last_start_s
 from perdix.telemetry.window import Values, Window
 
 PATIENCE = 1.5
@@ -204,7 +205,7 @@ def _within_uptime(seen: Watching, window: Window) -> Watching:
 
 def _restarted_after_s(seen: Watching, window: Window) -> float | None:
     """Return how long after the request the job runs, by its uptime; ``None`` where it was not restarted since."""
-    restarted_s = _restarted_s(window)
+    restarted_s = last_start_s(window)
     if seen.decision_id is None or restarted_s is None or restarted_s < seen.watch.at_s:
         return None
     return restarted_s - seen.watch.at_s
@@ -278,13 +279,6 @@ def _judged(seen: Watching) -> Mapping[str, Any]:
     return {"recovery_s": found_s, "predicted_s": predicted_s, "prediction_error": error}
 
 
-def _restarted_s(window: Window) -> float | None:
-    """Return the epoch second since which the job runs, by its uptime; ``None`` where that is not known."""
-    uptime = window.job_metric(metrics.UPTIME.name)
-    known = np.flatnonzero(np.isfinite(uptime))
-    return float(window.times_s[known[-1]] - uptime[known[-1]]) if len(known) else None
-
-
 def stopping_throughput(window: Window) -> Values:
     """Return records/s over all workers, shape ``(n,)``: 0 where the job is known to stand still, NaN where unknown."""
     return np.where(standing_still(window), 0.0, total_throughput(window))
@@ -323,7 +317,7 @@ def _failure(normal: Normal, window: Window, last: Entry | None) -> Watching | N
     if halted is not None:
         return halted
     uptime, scale_out = window.job_metric(metrics.UPTIME.name), window.job_metric(metrics.SCALE_OUT.name)
-    restarted_s = _restarted_s(window)
+    restarted_s = last_start_s(window)
     if restarted_s is None or not np.isfinite(scale_out).any():
         return None
     ran_before = np.isfinite(uptime) & (window.times_s < restarted_s)

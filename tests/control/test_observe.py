@@ -71,5 +71,7 @@ def caught_up(uptime_s: list[float]):
 def test_a_restart_that_fits_between_two_scrapes_is_no_contradiction():
     restarted = caught_up([*(1_000.0 + 30.0 * np.arange(7)), *(10.0 + 30.0 * np.arange(5))])
     assert np.isfinite(restarted.job_metric("workload_per_s")).all()
+    missed = caught_up([*(1_000.0 + 30.0 * np.arange(7)), np.nan, *(40.0 + 30.0 * np.arange(4))])
+    assert np.isfinite(missed.job_metric("workload_per_s")).all(), "the next uptime says as much"
     ran_on = caught_up(list(1_000.0 + 30.0 * np.arange(12)))
     assert not np.isfinite(ran_on.job_metric("workload_per_s")).all(), "nobody works what neither came nor waited"
