@@ -2,7 +2,8 @@
 
 What a plan costs is counted in worker-seconds: the workers, each second that is expected to be late at its price, and a
 price for each rescale. In each stage the job stays as it is, or it goes to another scale-out: then it stands still,
-does again what is lost, and catches up. Backlog is a grid, its costs to go are interpolated.
+does again what is lost, and catches up. What a plan adds it keeps for minutes: catching up and the doubt about smaller
+sizes will have it so. Backlog is a grid, its costs to go are interpolated.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from perdix.policies.planning.lateness import Lateness
 from perdix.telemetry.window import Values
 
 LEVELS = 16  # points of the grid of backlogs
+HELD_S = 600.0  # from now on, in which a plan gives nothing back that it added
 FOUND_OUT_S = 180.0  # after a rescale, until it is plain that the size takes less than was believed
 LONGEST_S = 3_600.0  # after the course: catching up takes that at most
 LONGEST_STILL_S = 600.0  # that a rescale counts as late for
@@ -81,8 +83,10 @@ class Programme:
     go: Values
     keep: Values  # of each scale-out if it ran and were kept for good, without any rescale, shape ``(sizes,)``
     late_s: Values  # seconds that are expected to be late within the course then, shape ``(sizes,)``
-    # Least cost from the beginning of each later stage on, and after the last; each of shape ``(sizes, LEVELS)``
+    # ahead, added: least cost from the beginning of each later stage on, and after the last, as it is and where workers
+    # were added before; each of shape ``(sizes, LEVELS)``
     ahead: tuple[Values, ...]
+    added: tuple[Values, ...]
     # steps, grid: what it was worked out with
     steps: _Steps
     grid: _Grid
@@ -109,19 +113,30 @@ def solve(sizes: Sizes, course: Course, prices: Prices, runs: int, backlog: floa
     ``backlog``: records that wait now.
     """
     grid, steps = _Grid.of(course, backlog), _Steps.of(sizes, course, prices)
-    ahead = [_after(steps, grid)]
+    begins_s, ahead = course.begins_s, [_after(steps, grid)]
+    added = ahead.copy()
     together = max(AT_ONCE // (3 * LEVELS * len(sizes.workers)), 1)
     for end in range(len(course), 1, -together):
-        costs, left = steps.from_backlogs(slice(max(end - together, 1), end), grid.levels)
+        first = max(end - together, 1)
+        costs, left = steps.from_backlogs(slice(first, end), grid.levels)
         below, share = grid.places(left)
         for k in range(len(costs) - 1, -1, -1):
-            ahead.append(_best(costs[k] + grid.between(ahead[-1], below[k], share[k])))
+            totals = costs[k] + grid.between(ahead[-1], below[k], share[k])
+            if begins_s[first + k] < HELD_S:
+                kept = costs[k][:_IN] + grid.between(added[-1], below[k][:_IN], share[k][:_IN])
+                totals[_OUT] = kept[_OUT]
+                added.append(_best(kept))
+            ahead.append(_best(totals))
+            if begins_s[first + k] >= HELD_S:
+                added.append(ahead[-1])
     ahead.reverse()
-    stay, go = _first(steps, grid, slice(0, 1), ahead[0][None], runs=runs, backlogs=np.array([backlog]))
+    added.reverse()
+    waits = np.array([backlog])
+    stay, go = _first(steps, grid, slice(0, 1), ahead[0][None], added[0][None], runs=runs, backlogs=waits)
     late_s = _late_if_kept(steps, backlog)
     over_s = course.whole_s + prices.tail_s
     keep = sizes.workers * over_s + prices.late * (late_s + prices.tail_s * sizes.overtaken)
-    return Programme(stay.total[0], go.total[0], keep, late_s, tuple(ahead), steps, grid)
+    return Programme(stay.total[0], go.total[0], keep, late_s, tuple(ahead), tuple(added), steps, grid)
 
 
 def follow(found: Programme, *, runs: int, chosen: int, backlog: float) -> tuple[Stage, ...]:
@@ -130,11 +145,15 @@ def follow(found: Programme, *, runs: int, chosen: int, backlog: float) -> tuple
     ``runs``, ``chosen``: indexes among the sizes: of what runs, and of the first step.
     """
     steps, grid, stages = found.steps, found.grid, list[Stage]()
-    course, ahead = steps.course, np.stack(found.ahead)
+    course, ahead, added, grown = steps.course, np.stack(found.ahead), np.stack(found.added), False
+    held = course.begins_s < HELD_S
     while len(stages) < len(course):
         first = len(stages)
         waits = _kept(steps.sizes, course, first, runs=runs, backlog=backlog)
-        stay, go = _first(steps, grid, slice(first, len(course)), ahead[first:], runs=runs, backlogs=waits)
+        rest, after = slice(first, len(course)), added if grown else ahead
+        stay, go = _first(steps, grid, rest, after[first:], added[first:], runs=runs, backlogs=waits)
+        if grown:
+            go.total[held[first:], :runs] = np.inf
         cheapest = go.total.argmin(axis=1)
         moves = go.total[np.arange(len(cheapest)), cheapest] < stay.total[:, runs]
         if first == 0:
@@ -142,6 +161,7 @@ def follow(found: Programme, *, runs: int, chosen: int, backlog: float) -> tuple
         end = int(moves.argmax()) if moves.any() else len(moves)
         stages += [_stage(steps, stay, k, runs) for k in range(end)]
         if end < len(moves):
+            grown |= int(cheapest[end]) > runs
             runs = int(cheapest[end])
             stages.append(_stage(steps, go, end, runs))
             backlog = float(go.left[end, runs])
@@ -246,21 +266,25 @@ class _Step:
 
 
 def _first(
-    steps: _Steps, grid: _Grid, stages: slice, ahead: Values, *, runs: int, backlogs: Values
+    steps: _Steps, grid: _Grid, stages: slice, ahead: Values, added: Values, *, runs: int, backlogs: Values
 ) -> tuple[_Step, _Step]:
     """Return what staying at each size comes to in some stages, and what going to it from what runs does.
 
-    ``ahead``: least cost from the end of each of the stages on, shape ``(stages, sizes, LEVELS)``.
+    ``ahead``, ``added``: least cost from the end of each of the stages on, as it is and where workers were added;
+    shape ``(stages, sizes, LEVELS)``.
     ``backlogs``: what waits at the beginning of each.
     """
     costs, left = (part[..., 0] for part in steps.from_backlogs(stages, backlogs[:, None, None, None]))
     below, share = grid.places(left)
-    stage, size = np.arange(len(ahead))[:, None, None], np.arange(ahead.shape[1])
-    follows = ahead[stage, size, below] * (1.0 - share) + ahead[stage, size, below + 1] * share
+    stage, size = np.arange(len(ahead))[:, None], np.arange(ahead.shape[1])
+    follows = np.empty(costs.shape)
+    for move, after in ((_STAY, ahead), (_OUT, added), (_IN, ahead)):
+        low, above = below[:, move], share[:, move]
+        follows[:, move] = after[stage, size, low] * (1.0 - above) + after[stage, size, low + 1] * above
     totals, paid = costs + follows, steps.paid[stages]
     stay = _Step(costs[:, _STAY], totals[:, _STAY], paid[:, _STAY], left[:, _STAY])
-    move = np.where(steps.sizes.workers > steps.sizes.workers[runs], _OUT, _IN)
-    go = _Step(*(part[:, move, size] for part in (costs, totals, paid, left)))
+    comes = np.where(steps.sizes.workers > steps.sizes.workers[runs], _OUT, _IN)
+    go = _Step(*(part[:, comes, size] for part in (costs, totals, paid, left)))
     go.total[:, runs] = np.inf
     return stay, go
 
@@ -317,12 +341,16 @@ def _waits(
 
 
 def _best(totals: Values) -> Values:
-    """Return the least cost to go from the beginning of a stage, of the moves' totals ``(3, sizes, LEVELS)``."""
+    """Return the least cost to go from the beginning of a stage, of the moves' totals ``(moves, sizes, LEVELS)``.
+
+    Of two moves none gives anything back.
+    """
     best: Values = totals[_STAY]
     larger = np.minimum.accumulate(totals[_OUT][::-1], axis=0)[::-1]
-    smaller = np.minimum.accumulate(totals[_IN], axis=0)
     best[:-1] = np.minimum(best[:-1], larger[1:])
-    best[1:] = np.minimum(best[1:], smaller[:-1])
+    if len(totals) > _IN:
+        smaller = np.minimum.accumulate(totals[_IN], axis=0)
+        best[1:] = np.minimum(best[1:], smaller[:-1])
     return best
 
 
