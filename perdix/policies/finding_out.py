@@ -47,9 +47,15 @@ def best_trial(
     return max((one for one in trials if one.worth > 0.0), key=lambda one: one.worth, default=None)
 
 
-def busy_workers(situation: Situation) -> float:
-    """Return how many of the workers that run the load of the last hours keeps busy."""
-    return _load(situation) / situation.capacities[situation.scale_out].per_s * situation.scale_out
+def busy_workers(situation: Situation, load_per_s: float) -> float:
+    """Return how many workers a load in records/s keeps busy: of the fewest that take it, or of the strongest.
+
+    Not of those that run: of many, each takes less, so that the more run the dearer a late second would be, and the
+    less would be given back. The capacity of one scale-out at least must be usable.
+    """
+    usable = sorted((n, one.per_s) for n, one in situation.capacities.items() if one.usable)
+    fewest, per_s = next((one for one in usable if one[1] >= load_per_s), max(usable, key=lambda one: one[1]))
+    return load_per_s / per_s * fewest
 
 
 def rescale_s(situation: Situation) -> float:
@@ -72,7 +78,7 @@ def _trial(situation: Situation, estimate: Estimate, least_per_s: float, late_pr
     caught_up_s = _catching_up_s(load * (down.in_s + lost_s), could_take, load)
     # Who does not recover from the rescale in the time that is asked for is sent back, whatever it takes otherwise.
     held = (could_take >= least_per_s) & (caught_up_s <= situation.objectives.recovery_time_s)
-    chance, rescale = float(held.mean()), rescale_s(situation) * busy_workers(situation)
+    chance, rescale = float(held.mean()), rescale_s(situation) * busy_workers(situation, load)
     if not chance > 0.0:
         return Trial(estimate.scale_out, chance, -math.inf)
     late_s = down.in_s + float(caught_up_s[held].mean())

@@ -280,3 +280,20 @@ def test_what_a_smaller_size_may_take_less_weighs_in_a_pause_for_the_rush_that_f
     """Zoo 88001-0: 35 workers had held for half a day; in a pause 32 were believed to do, and were dealt poorly."""
     assert paused(situate, spread_of_eleven=1.03).scale_out == 11
     assert paused(situate, spread_of_eleven=1.2).scale_out == 12
+
+
+@pytest.mark.parametrize("late_s", [0.0, 600.0, 1_200.0])
+def test_how_many_run_does_not_say_how_many_are_needed(situate, late_s):
+    """Of many workers each takes less: a late second was the dearer the more ran, and the less was given back."""
+    takes = {n: 5_000.0 * n / (1.0 + n / 6.0) for n in range(1, 43)}
+    load = 0.4 * takes[12]
+    spent = {"late_s": late_s, "seen_s": 20_000.0, "at_s": situate().now_s - 60.0, "usual": 0.3, "ours_s": late_s}
+    stays = {"log_s": math.log(1_500.0), "seen": 3.0, "since_s": None}
+    day = np.repeat([load, 1.6 * load, load], [600, 60, 60])
+    given = {"load": load, "minutes": day, "capacities": takes, "bounds": (1, 42)}
+    gone_to = set()
+    for runs in (12, 20, 42):
+        memory = {"spent": spent, "stays": {**stays, "scale_out": runs}}
+        gone_to.add(decide(situate, scale_out=runs, memory=memory, **given).scale_out)
+    assert len(gone_to) == 1
+    assert max(gone_to) <= 5

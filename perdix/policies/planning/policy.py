@@ -15,7 +15,7 @@ from scipy.special import ndtr
 from perdix.models.forecasting.foresight import HALF_LIFE
 from perdix.models.forecasting.trust import HOUR_S
 from perdix.policies.contract import Decision, Reason, Situation
-from perdix.policies.finding_out import rescale_s
+from perdix.policies.finding_out import busy_workers, rescale_s
 from perdix.policies.holding import blindness, hold
 from perdix.policies.late_at import LateAt
 from perdix.policies.planning.analogues import late_after
@@ -93,7 +93,7 @@ class Perdix:
         course = course if situation.events else replace(course, highest=Highest.of(situation.minutes))
         runs = _place(sizes, situation.scale_out)
         stays_s = max(Stays.of_memory(memory).expected_s(situation.now_s), steady_s(situation.minutes))
-        prices = self._prices(situation, sizes, spent, tail_s=stays_s - course.whole_s)
+        prices = self._prices(situation, spent, tail_s=stays_s - course.whole_s)
         backlog = situation.lag_records or 0.0
         sizes = replace(sizes, open=_open(situation, sizes, limits))
         # What no size carries would make all of them alike: then none would be worth its workers.
@@ -110,8 +110,8 @@ class Perdix:
         )
         return plan.decision(self.name, situation, memory)
 
-    def _prices(self, situation: Situation, sizes: Sizes, spent: Spent, *, tail_s: float) -> Prices:
-        busy = _busy(situation, sizes)
+    def _prices(self, situation: Situation, spent: Spent, *, tail_s: float) -> Prices:
+        busy = _busy(situation)
         downtimes = situation.downtimes
         late = self.options.late_price * busy * spent.price(situation.objectives.error_budget)
         return Prices(
@@ -185,15 +185,14 @@ def _late_since(situation: Situation, counted_s: float | None, longest_s: float)
     return situation.seen_late.share(max(min(counted_s or last_s, last_s), situation.now_s - longest_s))
 
 
-def _busy(situation: Situation, sizes: Sizes) -> float:
-    """Return how many workers of the running scale-out the load keeps busy on average over the last hours.
+def _busy(situation: Situation) -> float:
+    """Return how many workers the load keeps busy on average over the last hours, half a worker at least.
 
     Not those of this minute: a second that is late in a quiet hour spends as much of the budget as any other.
     """
-    each = float(sizes.per_s[_place(sizes, situation.scale_out)]) / situation.scale_out
     minutes = situation.minutes[np.isfinite(situation.minutes)]
-    usual = float(minutes.mean()) if len(minutes) else 0.0
-    return max(usual, situation.workload_per_s, 0.5 * each) / each
+    usual = max(float(minutes.mean()) if len(minutes) else 0.0, situation.workload_per_s)
+    return max(busy_workers(situation, usual), 0.5)
 
 
 def _sizes(situation: Situation, memory: Mapping[str, Any]) -> Sizes | None:
@@ -257,7 +256,7 @@ def _cheapest(
         go[smaller] = np.inf
     if situation.lag_records is None:
         go[fewer] = np.inf
-    worth = found.keep[runs] - WORTH_S * _busy(situation, sizes)
+    worth = found.keep[runs] - WORTH_S * _busy(situation)
     go[smaller & ~(go < worth)] = np.inf
     best = int(go.argmin())
     if go[best] < found.stay[runs]:
