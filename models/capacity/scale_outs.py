@@ -146,8 +146,8 @@ class ScaleOuts:
     def _arrived(self, scale_out: int, window: Window) -> ScaleOuts:
         if scale_out == self.scale_out:
             return self
-        first = len(window) > 0 and self.scale_out is not None
-        arrived = max(seen_from_s(window, scale_out), self.newest_s) if first else -math.inf
+        left = len(window) > 0 and self.scale_out is not None
+        arrived = max(seen_from_s(window, scale_out), self.newest_s) if left else -math.inf
         return replace(self._left(), scale_out=scale_out, arrived_s=arrived)
 
     def _left(self) -> ScaleOuts:
