@@ -121,14 +121,14 @@ def solve(sizes: Sizes, course: Course, prices: Prices, runs: int, backlog: floa
         costs, left = steps.from_backlogs(slice(first, end), grid.levels)
         below, share = grid.places(left)
         for k in range(len(costs) - 1, -1, -1):
-            totals = costs[k] + grid.between(ahead[-1], below[k], share[k])
-            if begins_s[first + k] < HELD_S:
-                kept = costs[k][:_IN] + grid.between(added[-1], below[k][:_IN], share[k][:_IN])
-                totals[_OUT] = kept[_OUT]
-                added.append(_best(kept))
-            ahead.append(_best(totals))
             if begins_s[first + k] >= HELD_S:
+                ahead.append(_best(costs[k] + grid.between(ahead[-1], below[k], share[k])))
                 added.append(ahead[-1])
+                continue
+            kept = costs[k][:_IN] + grid.between(added[-1], below[k][:_IN], share[k][:_IN])
+            free = costs[k][::_IN] + grid.between(ahead[-1], below[k][::_IN], share[k][::_IN])
+            ahead.append(_best(np.stack([free[0], kept[_OUT], free[1]])))
+            added.append(_best(kept))
     ahead.reverse()
     added.reverse()
     waits = np.array([backlog])
