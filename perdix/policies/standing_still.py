@@ -167,8 +167,9 @@ def _found_out(situation: Situation, late_at: LateAt, spent: Spent) -> tuple[int
     if spent.left(objectives.error_budget) < MUCH_LEFT:
         return None
     allowed_s, most = WAITS * objectives.latency_p95_ms / 1_000.0, SPENT * objectives.error_budget
-    busy, tried = busy_workers(situation, float(np.nanmean(minutes))), float(np.nanmax(minutes)) * CAPACITIES
-    found = best_trial(  # who takes the highest minute never waits
+    busy = busy_workers(situation, float(np.nanmean(minutes)))
+    tried = float(np.nanmax(minutes)) * CAPACITIES  # who takes the highest never waits
+    found = best_trial(
         situation,
         unknown,
         least_per_s=float(tried[late_shares(minutes, tried, allowed_s) <= most].min(initial=math.inf)),

@@ -1,5 +1,7 @@
 """What a load keeps busy, and whether a smaller size is worth finding out about."""
 
+import math
+
 import pytest
 
 from perdix.policies.finding_out import busy_workers
@@ -14,6 +16,6 @@ def test_a_load_keeps_as_many_workers_busy_whichever_run(situate, runs, load_per
     assert busy_workers(situation, load_per_s) == pytest.approx(busy)
 
 
-def test_a_size_of_which_nothing_is_known_keeps_none_busy(situate):
-    situation = situate(capacities={**SATURATES, 3: 0.0}, bounds=(1, 16), scale_out=4)
+def test_a_size_of_which_nothing_is_known_is_left_out(situate):
+    situation = situate(capacities={**SATURATES, 3: math.inf}, bounds=(1, 16), scale_out=4)
     assert busy_workers(situation, 250.0) == pytest.approx(4 * 250.0 / 340.0)

@@ -98,8 +98,6 @@ def test_what_a_plan_adds_it_does_not_give_back_for_minutes(backlog):
             ran = np.array([3, *(stage.workers for stage in stages)])
             moves, soon = np.sign(np.diff(ran)), one.begins_s < HELD_S
             assert not (np.maximum.accumulate(moves > 0) & (moves < 0) & soon).any()
-            promised = found.stay[2] if chosen == 2 else found.go[chosen]
-            assert sum(stage.cost for stage in stages) <= promised * 1.05
 
 
 def test_who_falls_behind_does_not_stay_so_because_catching_up_takes_as_long_as_the_plan_looks():

@@ -93,12 +93,13 @@ class Perdix:
         course = course if situation.events else replace(course, highest=Highest.of(situation.minutes))
         runs = _place(sizes, situation.scale_out)
         stays_s = max(Stays.of_memory(memory).expected_s(situation.now_s), steady_s(situation.minutes))
-        prices = self._prices(situation, spent, tail_s=stays_s - course.whole_s)
+        busy = _busy(situation)
+        prices = self._prices(situation, spent, busy, tail_s=stays_s - course.whole_s)
         backlog = situation.lag_records or 0.0
         sizes = replace(sizes, open=_open(situation, sizes, limits))
         # What no size carries would make all of them alike: then none would be worth its workers.
         found = solve(sizes, course.at_most(CARRIED * sizes.most_per_s), prices, runs, backlog)
-        chosen = _cheapest(situation, sizes, found, memory, limits=limits)
+        chosen = _cheapest(situation, sizes, found, memory, limits=limits, busy=busy)
         beyond = _beyond(situation, sizes, found)
         chosen = chosen if beyond is None or beyond == runs else beyond
         tried = _another_chance(situation, sizes, found) if chosen == runs else None
@@ -110,8 +111,7 @@ class Perdix:
         )
         return plan.decision(self.name, situation, memory)
 
-    def _prices(self, situation: Situation, spent: Spent, *, tail_s: float) -> Prices:
-        busy = _busy(situation)
+    def _prices(self, situation: Situation, spent: Spent, busy: float, *, tail_s: float) -> Prices:
         downtimes = situation.downtimes
         late = self.options.late_price * busy * spent.price(situation.objectives.error_budget)
         return Prices(
@@ -242,8 +242,12 @@ def _cheapest(
     memory: Mapping[str, Any],
     *,
     limits: Limits,
+    busy: float,
 ) -> int:
-    """Return the index of the size to go to, that of what runs where staying is best."""
+    """Return the index of the size to go to, that of what runs where staying is best.
+
+    ``busy``: how many workers the usual load keeps busy.
+    """
     runs, bounds = _place(sizes, situation.scale_out), situation.bounds
     go = found.go.copy()
     if not bounds.minimum <= situation.scale_out <= bounds.maximum:
@@ -256,7 +260,7 @@ def _cheapest(
         go[smaller] = np.inf
     if situation.lag_records is None:
         go[fewer] = np.inf
-    worth = found.keep[runs] - WORTH_S * _busy(situation)
+    worth = found.keep[runs] - WORTH_S * busy
     go[smaller & ~(go < worth)] = np.inf
     best = int(go.argmin())
     if go[best] < found.stay[runs]:

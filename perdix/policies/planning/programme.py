@@ -2,8 +2,8 @@
 
 What a plan costs is counted in worker-seconds: the workers, each second that is expected to be late at its price, and a
 price for each rescale. In each stage the job stays as it is, or it goes to another scale-out: then it stands still,
-does again what is lost, and catches up. What a plan adds it keeps for minutes: catching up and the doubt about smaller
-sizes will have it so. Backlog is a grid, its costs to go are interpolated.
+does again what is lost, and catches up. A plan counts on keeping for minutes what it adds: catching up and the doubt
+about smaller sizes will have it so. Backlog is a grid, its costs to go are interpolated.
 """
 
 from __future__ import annotations
