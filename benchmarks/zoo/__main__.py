@@ -22,12 +22,14 @@ from benchmarks.zoo.single import play_single
 from benchmarks.zoo.text import show
 from perdix.cli.output import complaints, console
 from perdix.cli.replay.job_text import progress_bar
+from perdix.replay.frontier.played import FRONTIER
 from perdix.settings.home import Home
 from perdix.settings.yaml_files import SettingsError
 from perdix.twin.regimes import load_regime
 
 MANY_WORKERS = 1_000  # more than any job has: a label is checked before its job is known
 LEAST_HOURS, MOST_HOURS = 0.1, 720.0
+FRONTIER_HOURS = 24.0  # of 60 workers: half a gigabyte
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -70,6 +72,8 @@ def _wrong(asked: argparse.Namespace, policies: Sequence[str]) -> str:
         return "--seed and --job are counted from 0, --jobs from 1"
     if not LEAST_HOURS <= asked.hours <= MOST_HOURS:
         return f"--hours must be from {LEAST_HOURS:g} to {MOST_HOURS:g}, found {asked.hours:g}"
+    if FRONTIER in policies and asked.hours > FRONTIER_HOURS:
+        return f"the {FRONTIER} is worked out for up to {FRONTIER_HOURS:g} hours: leave it out, or ask for fewer"
     if asked.json:
         try:
             Path(asked.json).open("a").close()

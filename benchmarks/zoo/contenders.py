@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from perdix.replay.case import Contender
 from perdix.replay.contenders import TICK, contender
+from perdix.replay.frontier.played import FRONTIER
 from perdix.settings.stream_job import PolicySettings
 
 TICK_S = 60
@@ -25,10 +26,10 @@ def usual_policies() -> tuple[str, ...]:
 def contender_of(label: str, maximum: int) -> Contender:
     """Return a contender that looks every ``TICK_S`` seconds unless its label says otherwise (``hpa-80:tick_s=15``).
 
-    ``static-max`` keeps the most workers all the time. The best fixed size is found by search:
-    its contender does not matter. Raises ``SettingsError``, naming the label and the nearest that is known.
+    ``static-max`` keeps the most workers all the time. The best fixed size is found by search and the frontier worked
+    out: their contender does not matter. Raises ``SettingsError``, naming the label and the nearest that is known.
     """
-    if label in (STATIC_MAX, BEST_STATIC):
+    if label in (STATIC_MAX, BEST_STATIC, FRONTIER):
         return replace(contender(f"static-{maximum}"), label=label)
     found = contender(label)
     return found if f":{TICK}=" in label else replace(found, tick_interval_s=TICK_S)

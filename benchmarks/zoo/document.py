@@ -9,12 +9,13 @@ from benchmarks.zoo.campaign import Campaign
 from benchmarks.zoo.contenders import usual_policies
 from benchmarks.zoo.picture import picture
 from benchmarks.zoo.results import Row, code_version
-from benchmarks.zoo.summary import summary
+from benchmarks.zoo.summary import against_frontier, summary
 from perdix.replay.canvas import to_png
 
 
 def document(campaign: Campaign, rows: Sequence[Row]) -> dict[str, Any]:
     """Return the document, and draw its picture into the campaign's folder."""
+    rows = against_frontier(rows)
     found = {
         "seed": campaign.seed,
         "jobs": len(campaign.jobs),

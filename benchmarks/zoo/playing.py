@@ -9,12 +9,15 @@ from typing import Any
 
 from benchmarks.measured import DATA
 from benchmarks.zoo.contenders import BEST_STATIC
-from benchmarks.zoo.coverage import Counts, Witness
+from benchmarks.zoo.coverage import Witness
 from benchmarks.zoo.jobs import ZooJob, draw
 from benchmarks.zoo.results import Key, Results
 from perdix.replay.best_static import best_static
+from perdix.replay.campaign import frontier_of
 from perdix.replay.case import Case
 from perdix.replay.figures import Truth, figures_of
+from perdix.replay.frontier.played import FRONTIER
+from perdix.replay.frontier.played import played as play_plan
 from perdix.replay.outcome import Played
 from perdix.replay.run import fresh_twin, job_of, play
 from perdix.replay.side_by_side import Tell
@@ -39,19 +42,27 @@ def play_one(asked: Asked, tell: Tell) -> Row:
     try:
         job = draw(key.seed, key.job, key.hours, data=asked.data, regime=key.regime)
         row |= {"kind": job.kind, "about": job.about, "maximum": job.maximum}
-        played, counts = run(job, key.policy, lambda share: tell(share * 3600.0 * key.hours))
-        row |= figures(job, played) | {"coverage": counts}
+        played, beside = run(job, key.policy, lambda share: tell(share * 3600.0 * key.hours))
+        row |= figures(job, played) | {"coverage": {}} | beside
     except Exception as error:  # whatever it is, it is this job's result, and the others go on
         row |= {"failed": f"{type(error).__name__}: {error}"}
     Results(asked.results).append(row)
     return row
 
 
-def run(job: ZooJob, policy: str, on_progress: Callable[[float], None] = lambda _: None) -> tuple[Played, Counts]:
-    """Return the replay of one job, and how its capacity intervals fared; a policy that learns nothing has none."""
+def run(job: ZooJob, policy: str, on_progress: Callable[[float], None] = lambda _: None) -> tuple[Played, Row]:
+    """Return the replay of one job, and what is kept of it besides.
+
+    That is how the capacity intervals fared (``coverage``) of a policy that learns, and the ``corners`` of the
+    frontier, of which the cheapest plan within the error budget is played.
+    """
     case = job.case(policy)
     if policy == BEST_STATIC:
         return best_static(case, on_progress).played, {}
+    if policy == FRONTIER:
+        found = frontier_of(case)
+        corners = [{"late_s": plan.late_s, "worker_s": plan.worker_s} for plan in found.plans]
+        return play_plan(case, found.within(job.objectives.error_budget)), {"corners": corners}
     ticks = int(3600 * job.hours / case.contender.tick_interval_s)
     if case.contender.settings.name == "static":
         return _kept(case, fresh_twin(case, job_of(case).bounds)), {}
@@ -65,7 +76,7 @@ def run(job: ZooJob, policy: str, on_progress: Callable[[float], None] = lambda 
         on_progress(number / ticks)
 
     played = play(case, twin=twin, on_tick=on_tick)
-    return played, witness.counts(played.reports)
+    return played, {"coverage": witness.counts(played.reports)}
 
 
 def _kept(case: Case, twin: JobTwin) -> Played:

@@ -10,6 +10,9 @@ import numpy as np
 from benchmarks.zoo import coverage
 from benchmarks.zoo.contenders import BEST_STATIC
 from benchmarks.zoo.jobs import CALM
+from perdix.replay.frontier.curve import Frontier
+from perdix.replay.frontier.played import FRONTIER
+from perdix.replay.frontier.programme import Plan
 
 Row = Mapping[str, Any]
 
@@ -24,7 +27,8 @@ def summary(rows: Sequence[Row], policies: Sequence[str]) -> dict[str, Any]:
     """Return the figures of a set of jobs as JSON-serialisable values; the first policy is the one that is judged.
 
     ``held_share``, ``of_best_static`` and ``most_of_best_static`` are over the jobs in which the best fixed size holds
-    the objective, the last one only over those of them in which the policy holds it too.
+    the objective, the last one only over those of them in which the policy holds it too. ``of_frontier`` is over those
+    that :func:`against_frontier` found one for.
     """
     judged = policies[0]
     pairs = against_best(rows)
@@ -50,6 +54,25 @@ def against_best(rows: Sequence[Row]) -> list[tuple[Row, Row]]:
     return [(row, best[row["job"]]) for row in rows if "failed" not in row and row["job"] in best]
 
 
+def against_frontier(rows: Sequence[Row]) -> list[Row]:
+    """Return the rows, with ``of_frontier`` where the job's frontier was worked out.
+
+    It is the worker-seconds as a multiple of the fewest of any plan that is late as often.
+    """
+    frontiers = {row["job"]: _frontier(row) for row in rows if row["policy"] == FRONTIER and "failed" not in row}
+    return [
+        {**row, "of_frontier": row["worker_s"] / frontiers[row["job"]].worker_s_at(row["late_share"])}
+        if row["job"] in frontiers and "failed" not in row
+        else row
+        for row in rows
+    ]
+
+
+def _frontier(row: Row) -> Frontier:
+    plans = (Plan(corner["worker_s"], corner["late_s"], first=0, changes=()) for corner in row["corners"])
+    return Frontier(tuple(plans), round(3600 * row["hours"]))
+
+
 def ratio(row: Row, best: Row) -> float:
     """Return worker-seconds as a multiple of those of the best fixed size."""
     return float(row["worker_s"] / best["worker_s"])
@@ -68,6 +91,7 @@ def _policy(name: str, rows: Sequence[Row], pairs: Sequence[tuple[Row, Row]]) ->
         "late_share": _mean([row["late_share"] for row, _ in holdable]),
         "of_best_static": _geometric([ratio(row, best) for row, best in holdable]),
         "most_of_best_static": max(held, default=None),
+        "of_frontier": _geometric([row["of_frontier"] for row, _ in holdable if "of_frontier" in row]),
         "rescales_per_day": _mean([row["rescales_per_day"] for row, _ in mine]),
     }
 

@@ -18,6 +18,7 @@ held: share of the jobs in which the best fixed size holds the objective
 late: mean share of the time above it, in these jobs
 x best: worker-seconds against the best fixed size, geometric mean
 most: the largest of these, where the objective was held
+x frontier: worker-seconds against the fewest of any plan that is late as often (with --policy frontier among others)
 rescales: a day
 """
 COVERAGE_LEGEND = """\
@@ -53,7 +54,7 @@ def show(document: Document) -> None:
 
 def _policies(rows: Sequence[Document], first: str) -> Table:
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    for head in (first, "jobs", "failed", "held", "late", "x best", "most", "rescales"):
+    for head in (first, "jobs", "failed", "held", "late", "x best", "most", "x frontier", "rescales"):
         table.add_column(head, justify="left" if head == first else "right", no_wrap=True)
     for row in rows:
         table.add_row(
@@ -64,6 +65,7 @@ def _policies(rows: Sequence[Document], first: str) -> Table:
             _percent(row["late_share"]),
             _number(row["of_best_static"]),
             _number(row["most_of_best_static"]),
+            _number(row["of_frontier"]),
             _number(row["rescales_per_day"], 1),
         )
     return table

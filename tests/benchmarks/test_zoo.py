@@ -10,11 +10,17 @@ from benchmarks.zoo import __main__ as command
 from benchmarks.zoo import campaign
 from benchmarks.zoo.campaign import Campaign
 from benchmarks.zoo.contenders import BEST_STATIC, default_policy
+from benchmarks.zoo.document import document
 from benchmarks.zoo.jobs import KINDS, TRACE, kind_of
+from perdix.replay.frontier.played import FRONTIER
 
 pytestmark = pytest.mark.slow
 SEED, HOURS = 3, 0.5
 NOWHERE = Path("nowhere")
+
+
+def number_of(kind: str) -> int:
+    return next(k for k in range(len(KINDS)) if kind_of(SEED, k) == kind)
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +126,7 @@ def test_the_command_ends_with_a_table_a_picture_and_figures(
 def test_one_job_is_replayed_with_its_course(
     folder: Path, played: list[dict], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    idle = next(k for k in range(len(KINDS)) if kind_of(SEED, k) == "idle")
+    idle = number_of("idle")
     asked = ["--seed", str(SEED), "--job", str(idle), "--hours", str(HOURS), "--policy", default_policy()]
     assert command.main([*asked, "--folder", str(folder), "--data", str(NOWHERE)]) == 0
     printed = capsys.readouterr().out
@@ -129,9 +135,21 @@ def test_one_job_is_replayed_with_its_course(
     assert (folder / f"zoo-seed-{SEED}-job-{idle}-{default_policy()}.png").is_file()
 
 
+def test_the_frontier_takes_part_as_a_policy_and_all_are_held_against_it(tmp_path: Path) -> None:
+    asked = Campaign(SEED, [number_of("steps")], (default_policy(), FRONTIER), 2.0, tmp_path, NOWHERE)
+    found = document(asked, asked.run(processes=1))
+    mine, frontier, fixed = (row["of_frontier"] for row in found["policies"])
+    assert mine >= 0.99
+    assert fixed >= 0.99, "both are plans, and no plan needs less"
+    assert frontier == pytest.approx(1.0, abs=0.1), "but for how keys and restarts fall"
+    workers = {row["policy"]: row["worker_s"] for row in found["rows"]}
+    assert workers[FRONTIER] < workers[BEST_STATIC]
+
+
 @pytest.mark.parametrize(
     ("asked", "says"),
     [
+        (["--policy", "perdix,frontier", "--hours", "48"], "the frontier is worked out for up to 24 hours"),
         (["--policy", "deadalus"], "did you mean 'daedalus'"),
         (["--regime", "in-plcae"], "regime 'in-plcae': not known; did you mean 'in-place'?"),
         (["--jobs", "0"], "--jobs from 1"),

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.zoo.coverage import CLASSES
 from benchmarks.zoo.picture import picture
-from benchmarks.zoo.summary import summary
+from benchmarks.zoo.summary import against_frontier, summary
 from perdix.replay.canvas import to_png
 
 Row = dict[str, Any]
@@ -58,6 +58,20 @@ def test_shares_are_of_the_jobs_that_a_fixed_size_can_hold() -> None:
     assert mine["rescales_per_day"] == 2.0
     assert (fixed["policy"], fixed["held_share"], fixed["of_best_static"]) == ("best-static", 1.0, 1.0)
     assert found["hopeless"] == [3]
+
+
+def test_a_policy_is_held_against_the_plan_that_is_late_as_often() -> None:
+    corners = [{"late_s": 864, "worker_s": 80.0}, {"late_s": 4_320, "worker_s": 40.0}]
+    rows = [
+        *(row(0, worker_s=120.0, late_share=0.03), best(0, late_share=0.0), row(0, "frontier", corners=corners)),
+        *(row(1, worker_s=90.0), best(1), row(1, "frontier", failed="MemoryError")),
+        *(row(2, worker_s=90.0, late_share=0.05), best(2, held=False), row(2, "frontier", corners=corners)),
+    ]
+    mine, _, fixed = summary(against_frontier(rows), ["daedalus", "frontier"])["policies"]
+    assert mine["of_frontier"] == pytest.approx(120.0 / 60.0), "job 1 has none, and job 2 no fixed size holds"
+    assert fixed["of_frontier"] == pytest.approx(100.0 / 80.0), "of none that is never late: the least late"
+    without = summary(against_frontier([row(0), best(0)]), ["daedalus"])
+    assert [one["of_frontier"] for one in without["policies"]] == [None, None]
 
 
 def test_a_job_that_raised_is_counted_and_named() -> None:

@@ -43,6 +43,10 @@ class Frontier:
         """Share of late seconds of the plan that is late least, whatever it costs."""
         return self.plans[0].late_s / self.seconds
 
+    def within(self, late: float) -> Plan:
+        """Return the cheapest corner that is late in no larger share of the seconds; the least late where none is."""
+        return max(self.plans, key=lambda plan: plan.late_s if plan.late_s <= late * self.seconds else -plan.late_s)
+
     def workers_at(self, late: float) -> float | None:
         """Return the fewest workers on average at a share of late seconds; ``None`` where no plan is late so rarely."""
         return None if late < self.least_late else self.worker_s_at(late) / self.seconds
