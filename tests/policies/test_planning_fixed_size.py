@@ -106,3 +106,40 @@ def test_where_plans_did_worse_a_forecast_makes_no_load_new(situate):
     assert stands.scale_out <= 6
     new = decide(situate, **{**given, "load": 4_900.0}, memory=lost(situate, situate().now_s + 3_600.0))
     assert new.scale_out > 6, "what arrives is new"
+
+
+STEPS = np.concatenate((np.full(400, 1_000.0), np.full(70, 3_500.0)))
+
+
+def test_plans_are_held_against_a_fixed_size_over_the_hours_that_were_counted(situate):
+    """Zoo 91001-6: what ran in the last hour, under thrice the load, lost against what had done for hours before."""
+    now_s = situate().now_s
+    rival = {"worker_s": 5.5 * 3_900.0, "late_s": 200.0, "seen_s": 3_900.0, "stands_until_s": -1.0, "defeats": 0.0}
+    rival |= {"at_s": now_s - 60.0, "since_s": now_s - 4_200.0, "fewest": 1}
+    when_full = [np.full(12, 2_000.0).tolist(), np.where(np.arange(12) >= 8, 200.0, 0.0).tolist()]
+    given = {"load": 3_500.0, "scale_out": 5, "minutes": STEPS}
+    long_ago = {**rival, "since_s": now_s - 28_200.0}
+    before = decide(situate, **given, memory={"rival": long_ago, "lateness": when_full}).against_fixed
+    assert before.fixed_workers < 5
+    assert before.loses
+    since = decide(situate, **given, memory={"rival": rival, "lateness": when_full}).against_fixed
+    assert since.fixed_workers >= 5
+    assert not since.loses
+
+
+def test_plans_that_never_went_below_the_fixed_size_may_do_so_after_a_defeat(situate):
+    """Zoo 91001-6: six workers stood where five do, lost by that, and might then not go to the two that do later."""
+    now_s = situate().now_s
+    lost_by = {**lost(situate, now_s + 3_600.0)["rival"], "size": 4.0}
+    off = {"load": 10.0, "minutes": np.concatenate((DAY, np.full(60, 10.0))), "scale_out": 8}
+    below, never = (decide(situate, **off, memory={"rival": {**lost_by, "binds": binds}}) for binds in (True, False))
+    assert (below.scale_out, never.scale_out) == (4, 1)
+    assert "not below 4" in below.sentence
+    assert "did better than the plans" not in never.sentence
+
+
+def test_the_fixed_size_is_gone_to_also_where_plans_may_go_below_it(situate):
+    rival = {**lost(situate, situate().now_s + 3_600.0)["rival"], "size": 10.0, "binds": False}
+    given = {"load": 8_300.0, "minutes": np.full(720, 8_300.0), "since_rescale_s": 3_600.0}
+    decision = decide(situate, **given, scale_out=12, memory={"rival": rival})
+    assert decision.scale_out < 12, decision.sentence

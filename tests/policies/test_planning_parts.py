@@ -209,6 +209,9 @@ def test_lateness_of_an_idle_job_says_nothing_of_a_busy_one():
     assert lateness.at(np.array([0.92]))[0] > 0.2
 
 
+NEW = ("size", "since_s", "fewest", "binds")  # in the state of a rival, since there is one
+
+
 # -- the best fixed size ---------------------------------------------------------------------------------------------
 
 
@@ -279,13 +282,30 @@ def test_after_it_the_plan_is_tried_anew_and_stands_still_for_longer_when_it_los
 
 def test_the_size_that_binds_is_the_one_that_did_better_and_not_what_a_later_crowd_needed():
     """Seen in the zoo (54001-12): ten hours at 31 workers after a flash crowd, for a load that four carry."""
-    rival, now_s = after(2.0, 12, 0.03)
+    small, from_s = after(1.0, 6, 0.0)
+    rival, now_s = after(3.0, 14, 0.03, small, from_s)
     assert rival.at_least(now_s, 8.0) == 0.0
     lost = rival.judged(now_s, 8.0, 0.01)
     assert [lost.at_least(now_s + 3_600.0, fixed) for fixed in (5.0, 8.0, 31.0)] == [5.0, 8.0, 8.0]
     assert Rival.of_memory({"rival": lost.to_state()}).at_least(now_s + 3_600.0, 31.0) == 8.0
-    before = {name: value for name, value in lost.to_state().items() if name != "size"}
+    before = {name: value for name, value in lost.to_state().items() if name not in NEW}
     assert Rival.of_memory({"rival": before}).at_least(now_s + 3_600.0, 31.0) == 31.0, "as states before said"
+
+
+def test_a_defeat_binds_where_plans_had_gone_below_the_fixed_size():
+    small, from_s = after(1.0, 6, 0.0)
+    large, now_s = after(3.0, 14, 0.03, small, from_s)
+    assert (large.fewest, large.since_s) == (6, 0.0)
+    below, never = large.judged(now_s, 8.0, 0.01), large.judged(now_s, 6.0, 0.01)
+    later_s = now_s + 3_600.0
+    assert (below.at_least(later_s, 8.0), below.stood_at(later_s, 8.0)) == (8.0, 8.0)
+    assert (never.at_least(later_s, 6.0), never.stood_at(later_s, 6.0)) == (0.0, 6.0)
+    meanwhile = never.counted(now_s + 60.0, 2, 0.0, longest_s=600.0)
+    assert meanwhile.at_least(later_s, 6.0) == 0.0, "what plans do after the defeat changes nothing"
+    assert Rival.of_memory({"rival": never.to_state()}) == never
+    again, _ = after(8.0, 6, 0.0, never, now_s)
+    anew = again.judged(now_s + 8 * 3_600.0, 6.0, 0.0)
+    assert (anew.since_s, anew.fewest) == (None, math.inf)
 
 
 def test_a_clock_that_was_set_back_lets_nobody_stand_still_for_ever():

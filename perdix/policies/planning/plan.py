@@ -24,10 +24,11 @@ SETTLED_S = 300.0  # after a rescale: latency reflects the size that runs
 
 @dataclass(frozen=True)
 class Limits:
-    """What no plan goes below, and what none goes beyond; workers."""
+    """What no plan goes below and none beyond, and what is gone to from more that no plan needs; workers."""
 
     at_least: float
     enough: float
+    stood_at: float = 0.0  # the fixed size that did better than plans; 0 where none did
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 from scipy.special import ndtr
 
-from perdix.models.forecasting.foresight import HALF_LIFE
+from perdix.models.forecasting.foresight import HALF_LIFE, MINUTE_S
 from perdix.models.forecasting.trust import HOUR_S
 from perdix.policies.contract import Decision, Reason, Situation
 from perdix.policies.finding_out import busy_workers, rescale_s
@@ -75,17 +75,20 @@ class Perdix:
         if sizes is None:
             unknown = f"The capacity of {workers(situation.scale_out)} is not known yet."
             return hold(self.name, situation, Reason.HOLD_UNKNOWN, unknown, memory=memory)
-        rival, fixed = Rival.of_memory(memory), _fixed(situation, sizes)
-        if fixed is not None:
-            rival = rival.judged(situation.now_s, *fixed)
-            memory = {**memory, "rival": rival.to_state()}
-        stands = rival.stands(situation.now_s)
+        rival, fixed, now_s = Rival.of_memory(memory), _fixed(situation, sizes), situation.now_s
+        if fixed is None:
+            limits = Limits(0.0, _enough(situation, None, memory, stands=rival.stands(now_s)))
+            return self._planned(situation, sizes, memory, limits)
+        # A size that did for hours did not do better if it would have been too small since plans were counted.
+        better = max(fixed, _fixed(situation, sizes, rival.since_s) or fixed)
+        rival = rival.judged(now_s, *better)
+        memory = {**memory, "rival": rival.to_state()}
         limits = Limits(
-            at_least=0.0 if fixed is None else rival.at_least(situation.now_s, fixed[0]),
-            enough=_enough(situation, fixed, memory, stands=stands),
+            at_least=rival.at_least(now_s, fixed[0]),
+            enough=_enough(situation, fixed, memory, stands=rival.stands(now_s)),
+            stood_at=rival.stood_at(now_s, fixed[0]),
         )
-        against = None if fixed is None else rival.against(*fixed)
-        return replace(self._planned(situation, sizes, memory, limits), against_fixed=against)
+        return replace(self._planned(situation, sizes, memory, limits), against_fixed=rival.against(*better))
 
     def _planned(self, situation: Situation, sizes: Sizes, memory: Mapping[str, Any], limits: Limits) -> Decision:
         spent = Spent.of_memory(memory)
@@ -317,13 +320,13 @@ def _stood_at(
     where as much arrives as when it was left last.
     """
     runs = _place(sizes, situation.scale_out)
-    if not 0.0 < limits.at_least < situation.scale_out or situation.since_rescale_s < STOOD_S or situation.behind:
+    if not 0.0 < limits.stood_at < situation.scale_out or situation.since_rescale_s < STOOD_S or situation.behind:
         return runs
     objectives, left_s = situation.objectives, Spent.of_memory(memory).left_s(situation.objectives.error_budget)
     outgrown, arrives = Outgrown.of_memory(memory), situation.workload_per_s
     moving_s, at_most_s = found.moving_in_s, min(objectives.recovery_time_s, MOVED * left_s)
     most_late_s = found.late_s[runs] + LITTLE_LATE * found.steps.course.whole_s
-    for k in range(int(np.searchsorted(sizes.workers, limits.at_least)), runs):
+    for k in range(int(np.searchsorted(sizes.workers, limits.stood_at)), runs):
         if outgrown.too_small(float(sizes.workers[k]), arrives, situation.now_s):
             continue
         if found.late_s[k] <= most_late_s and moving_s[k] <= at_most_s:
@@ -356,16 +359,22 @@ def _enough(
     return fixed[0]
 
 
-def _fixed(situation: Situation, sizes: Sizes) -> tuple[float, float] | None:
+def _fixed(situation: Situation, sizes: Sizes, since_s: float | None = None) -> tuple[float, float] | None:
     """Return the fewest workers that, kept, would have held over the last hours, and the share in which they were late.
 
     ``None`` while less than an hour was seen.
+
+    ``since_s``: epoch seconds from which on minutes count; ``None``: all.
     """
-    minutes = situation.minutes[np.isfinite(situation.minutes)]
     if situation.known_minutes < LEAST_MINUTES:
         return None
+    looked_at = len(situation.minutes) if since_s is None else math.ceil((situation.now_s - since_s) / MINUTE_S)
+    last = situation.minutes[-max(looked_at, 1) :]
+    minutes = last[np.isfinite(last)]
+    if not len(minutes):
+        return None
     counted_on = _at_least_per_s(sizes)
-    shares = late_shares(situation.minutes, counted_on, _allowed_s(situation))
+    shares = late_shares(last, counted_on, _allowed_s(situation))
     shares += sizes.lateness.at(minutes / counted_on[:, None]).mean(axis=1)
     # Where no size would have held, more workers help little: what is late then does not come from too few.
     held = shares <= max(HELD * situation.objectives.error_budget, float(shares.min()) + ALMOST)

@@ -33,28 +33,42 @@ class Rival:
     stands_until_s: float = NEVER_S  # epoch seconds until which no plan goes below the fixed size; below 0: all may
     defeats: float = 0.0  # in a row
     size: float = math.inf  # fixed size that did better than the plans at the last defeat
+    since_s: float | None = None  # epoch seconds from which on was counted; ``None``: not known
+    fewest: float = math.inf  # workers that ran since then
+    binds: bool = True  # whether fewer than ``size`` had run before the last defeat
 
     def counted(self, now_s: float, scale_out: int, late: float, *, longest_s: float) -> Self:
         """Return the sums with the time since the last count, of which ``late`` (0 to 1) was late."""
         fade, counted_s = fading.since(self.at_s, now_s, memory_s=MEMORY_S, longest_s=longest_s)
+        if counted_s <= 0.0:
+            return replace(self, at_s=now_s)
         return replace(
             self,
             worker_s=self.worker_s * fade + scale_out * counted_s,
             late_s=self.late_s * fade + late * counted_s,
             seen_s=self.seen_s * fade + counted_s,
             at_s=now_s,
+            since_s=now_s - counted_s if self.seen_s <= 0.0 else self.since_s,
+            fewest=min(self.fewest, scale_out),
         )
 
     def stands(self, now_s: float) -> bool:
         """Whether the fixed size binds now; a clock that was set far back ends it."""
         return self.stands_until_s - LONGEST_S <= now_s < self.stands_until_s
 
-    def at_least(self, now_s: float, fixed: float) -> float:
-        """Return the workers that no plan goes below now; 0 where all may.
+    def stood_at(self, now_s: float, fixed: float) -> float:
+        """Return the fixed size that is gone to from more workers now; 0 where none is.
 
         What carries a load that came after the defeat never did better than a plan.
         """
         return min(self.size, fixed) if self.stands(now_s) else 0.0
+
+    def at_least(self, now_s: float, fixed: float) -> float:
+        """Return the workers that no plan goes below now; 0 where all may.
+
+        Who never went below the fixed size did not lose by it.
+        """
+        return self.stood_at(now_s, fixed) if self.binds else 0.0
 
     def judged(self, now_s: float, fixed: float, fixed_late: float) -> Self:
         """Return what follows from a fixed size that would have been late in a share ``fixed_late`` of the last hours.
@@ -71,7 +85,8 @@ class Rival:
         if compared.loses:
             stands_s = min(STANDS_S * 2.0**self.defeats, LONGEST_S)
             defeats = min(self.defeats + 1.0, MOST_DEFEATS)
-            return replace(self, stands_until_s=now_s + stands_s, defeats=defeats, size=fixed)
+            binds = self.fewest < fixed
+            return replace(self, stands_until_s=now_s + stands_s, defeats=defeats, size=fixed, binds=binds)
         won = self.seen_s > 0.9 * MEMORY_S and self.workers < fixed
         return replace(self, defeats=0.0) if won else self
 
@@ -90,7 +105,8 @@ class Rival:
 
     def to_state(self) -> dict[str, Any]:
         """Return a JSON-serialisable state."""
-        return {**vars(self), "size": self.size if math.isfinite(self.size) else None}
+        unknown = {name: None for name in ("size", "fewest") if math.isinf(getattr(self, name))}
+        return {**vars(self), **unknown}
 
     @classmethod
     def of_memory(cls, memory: Mapping[str, Any]) -> Rival:
@@ -102,7 +118,19 @@ class Rival:
                 raise ValueError("times are not negative")
             at_s = part_of(state["at_s"], number)
             until_s, defeats = number(state["stands_until_s"]), min(max(number(state["defeats"]), 0.0), MOST_DEFEATS)
-            size = part_of(state.get("size"), number)
-            return cls(sums[0], sums[1], sums[2], at_s, until_s, defeats, math.inf if size is None else size)
+            size, since_s = (part_of(state.get(name), number) for name in ("size", "since_s"))
+            fewest = part_of(state.get("fewest", 0.0), number)  # a state from before there was one binds
+            return cls(
+                sums[0],
+                sums[1],
+                sums[2],
+                at_s,
+                until_s,
+                defeats,
+                math.inf if size is None else size,
+                since_s,
+                math.inf if fewest is None else fewest,
+                state.get("binds") is not False,
+            )
 
         return part_of(memory.get("rival"), read) or cls()
