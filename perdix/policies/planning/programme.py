@@ -69,7 +69,7 @@ class Prices:
     in_s: float
     lost_s: float  # what a restart loses, in seconds of full capacity
     tail_s: float  # how long the time after the course counts
-    # Whether the error budget is: then a size that is often late at the end of the course is so after it, too
+    # Whether the error budget is: then a size that is often late at the last load of the course is so after it, too
     overspent: bool = False
 
 
@@ -364,7 +364,9 @@ def _after(steps: _Steps, grid: _Grid) -> Values:
     spare, levels = (sizes.per_s - load)[:, None], grid.levels[None, :]
     behind = np.maximum(levels - (sizes.per_s * prices.allowed_s)[:, None], 0.0)
     late_s = np.minimum(behind / np.maximum(spare, 0.02 * sizes.per_s[:, None]), LONGEST_S)
-    often = steps.exceeds[-1] if prices.overspent else sizes.overtaken
+    # A load that is not foreseen is met by a rescale when it comes: it makes nothing late for the whole time.
+    as_foreseen = Course(steps.course.per_s[-1:], np.zeros(1), steps.course.lasts_s[-1:])
+    often = _exceeds(sizes, as_foreseen)[0] if prices.overspent else sizes.overtaken
     late_s = np.where(spare > 0, late_s, LONGEST_S) + (prices.tail_s * often)[:, None]
     later = np.maximum(levels - spare * prices.tail_s, 0.0) * float((sizes.workers / sizes.per_s).max())
     kept = prices.tail_s * sizes.workers[:, None] + prices.late * late_s + later
