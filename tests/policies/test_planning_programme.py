@@ -285,9 +285,9 @@ def test_what_a_size_may_take_less_is_feared_however_long_a_load_stood():
 
 
 def test_an_overspent_budget_does_not_make_a_wide_forecast_late_for_the_whole_time_after_the_course():
-    """Zoo 92001-26: 13 workers stood for 150 minutes where two do, because after a step anything was thought possible."""
-    sizes, wide = sizes_of(4, 8), Course(np.full(15, 150.0), np.full(15, 0.6))
-    dear = prices_of(late=60.0, tail_s=3_600.0)
+    """Zoo 92001-26: 13 workers stood for 150 minutes where two do: after a step anything was thought possible."""
+    sizes, wide = sizes_of(4, 8), Course(np.full(15, 200.0), np.full(15, 0.4))
+    dear = prices_of(late=90.0, tail_s=3_600.0)
     for overspent in (False, True):
         assert cheapest(solve(sizes, wide, replace(dear, overspent=overspent), 1, 0.0), 1) == 0
     full, usual = replace(wide, per_s=np.full(15, 390.0), log_sd=np.full(15, 0.01)), prices_of(tail_s=3_600.0)
