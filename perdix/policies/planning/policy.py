@@ -77,8 +77,7 @@ class Perdix:
             return hold(self.name, situation, Reason.HOLD_UNKNOWN, unknown, memory=memory)
         rival, fixed, now_s = Rival.of_memory(memory), _fixed(situation, sizes), situation.now_s
         if fixed is None:
-            limits = Limits(0.0, _enough(situation, None, memory, stands=rival.stands(now_s)))
-            return self._planned(situation, sizes, memory, limits)
+            return self._planned(situation, sizes, memory, Limits(at_least=0.0, enough=math.inf))
         # A size that did for hours did not do better if it would have been too small since plans were counted.
         better = max(fixed, _fixed(situation, sizes, rival.since_s) or fixed)
         rival = rival.judged(now_s, *better)
@@ -340,9 +339,7 @@ def _catching_up(situation: Situation, memory: Mapping[str, Any]) -> bool:
     return behind_s is not None and situation.now_s - behind_s <= situation.objectives.checkpoint_interval_s + 60.0
 
 
-def _enough(
-    situation: Situation, fixed: tuple[float, float] | None, memory: Mapping[str, Any], *, stands: bool
-) -> float:
+def _enough(situation: Situation, fixed: tuple[float, float], memory: Mapping[str, Any], *, stands: bool) -> float:
     """Return the size beyond which nothing was needed in the last hours; infinite where the load is new, or will be.
 
     Also where the error budget is overspent: what is said to have been enough was not. Where the fixed size ``stands``
@@ -350,7 +347,7 @@ def _enough(
     """
     minutes = situation.minutes[np.isfinite(situation.minutes)]
     highest = 0.0 if stands else situation.forecast.maximum_per_s()
-    if fixed is None or len(minutes) < HALF_LIFE or situation.behind:
+    if len(minutes) < HALF_LIFE or situation.behind:
         return math.inf
     if Spent.of_memory(memory).left(situation.objectives.error_budget) < 0.0:
         return math.inf
