@@ -78,8 +78,10 @@ class Perdix:
         rival, fixed, now_s = Rival.of_memory(memory), _fixed(situation, sizes), situation.now_s
         if fixed is None:
             return self._planned(situation, sizes, memory, Limits(at_least=0.0, enough=math.inf))
-        # A size that did for hours did not do better if it would have been too small since plans were counted.
-        better = max(fixed, _fixed(situation, sizes, rival.since_s) or fixed)
+        against, better = rival.against(*fixed), fixed
+        if against is not None and against.loses:
+            # A size that did for hours did not do better if it would have been too small since plans were counted.
+            better = max(fixed, _fixed(situation, sizes, rival.since_s) or fixed)
         rival = rival.judged(now_s, *better)
         memory = {**memory, "rival": rival.to_state()}
         limits = Limits(
