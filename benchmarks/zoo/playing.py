@@ -16,8 +16,10 @@ from perdix.replay.best_static import best_static
 from perdix.replay.campaign import frontier_of
 from perdix.replay.case import Case
 from perdix.replay.figures import Truth, figures_of
+from perdix.replay.frontier.curve import Frontier
 from perdix.replay.frontier.played import FRONTIER
 from perdix.replay.frontier.played import played as play_plan
+from perdix.replay.frontier.programme import Plan
 from perdix.replay.outcome import Played
 from perdix.replay.run import fresh_twin, job_of, play
 from perdix.replay.side_by_side import Tell
@@ -53,16 +55,16 @@ def play_one(asked: Asked, tell: Tell) -> Row:
 def run(job: ZooJob, policy: str, on_progress: Callable[[float], None] = lambda _: None) -> tuple[Played, Row]:
     """Return the replay of one job, and what is kept of it besides.
 
-    That is how the capacity intervals fared (``coverage``) of a policy that learns, and the ``corners`` of the
-    frontier, of which the cheapest plan within the error budget is played.
+    That is how the capacity intervals fared (``coverage``) of a policy that learns, and of the frontier its ``corners``
+    and what is said of the cheapest plan within the error budget, which is played: keys and restarts fall otherwise.
     """
     case = job.case(policy)
     if policy == BEST_STATIC:
         return best_static(case, on_progress).played, {}
     if policy == FRONTIER:
         found = frontier_of(case)
-        corners = [{"late_s": plan.late_s, "worker_s": plan.worker_s} for plan in found.plans]
-        return play_plan(case, found.within(job.objectives.error_budget)), {"corners": corners}
+        plan = found.within(job.objectives.error_budget)
+        return play_plan(case, plan), _said(found, plan, job.objectives.error_budget)
     ticks = int(3600 * job.hours / case.contender.tick_interval_s)
     if case.contender.settings.name == "static":
         return _kept(case, fresh_twin(case, job_of(case).bounds)), {}
@@ -77,6 +79,18 @@ def run(job: ZooJob, policy: str, on_progress: Callable[[float], None] = lambda 
 
     played = play(case, twin=twin, on_tick=on_tick)
     return played, {"coverage": witness.counts(played.reports)}
+
+
+def _said(found: Frontier, plan: Plan, error_budget: float) -> Row:
+    """Return what is said of a plan of the frontier, and the frontier's corners."""
+    late_share = plan.late_s / found.seconds
+    return {
+        "corners": [{"late_s": each.late_s, "worker_s": each.worker_s} for each in found.plans],
+        "held": late_share <= error_budget,
+        "late_share": late_share,
+        "worker_s": plan.worker_s,
+        "average_workers": plan.worker_s / found.seconds,
+    }
 
 
 def _kept(case: Case, twin: JobTwin) -> Played:

@@ -18,7 +18,7 @@ held: share of the jobs in which the best fixed size holds the objective
 late: mean share of the time above it, in these jobs
 x best: worker-seconds against the best fixed size, geometric mean
 most: the largest of these, where the objective was held
-x frontier: worker-seconds against the fewest of any plan that is late as often (with --policy frontier among others)
+x frontier: worker-seconds against the fewest of any plan that is late as often, where frontier is among the policies
 rescales: a day
 """
 COVERAGE_LEGEND = """\
@@ -54,20 +54,22 @@ def show(document: Document) -> None:
 
 def _policies(rows: Sequence[Document], first: str) -> Table:
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    for head in (first, "jobs", "failed", "held", "late", "x best", "most", "x frontier", "rescales"):
+    columns = {
+        first: [row[first] for row in rows],
+        "jobs": [f"{row['jobs']}" for row in rows],
+        "failed": [f"{row['failed'] or ''}" for row in rows],
+        "held": [_of(row["held_share"], row["holdable"]) for row in rows],
+        "late": [_percent(row["late_share"]) for row in rows],
+        "x best": [_number(row["of_best_static"]) for row in rows],
+        "most": [_number(row["most_of_best_static"]) for row in rows],
+        "x frontier": [_number(row["of_frontier"]) for row in rows],
+        "rescales": [_number(row["rescales_per_day"], 1) for row in rows],
+    }
+    shown = {head: cells for head, cells in columns.items() if set(cells) - {"", "-"}}
+    for head in shown:
         table.add_column(head, justify="left" if head == first else "right", no_wrap=True)
-    for row in rows:
-        table.add_row(
-            row[first],
-            f"{row['jobs']}",
-            f"{row['failed'] or ''}",
-            _of(row["held_share"], row["holdable"]),
-            _percent(row["late_share"]),
-            _number(row["of_best_static"]),
-            _number(row["most_of_best_static"]),
-            _number(row["of_frontier"]),
-            _number(row["rescales_per_day"], 1),
-        )
+    for cells in zip(*shown.values(), strict=True):
+        table.add_row(*cells)
     return table
 
 

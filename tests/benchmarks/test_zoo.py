@@ -12,6 +12,7 @@ from benchmarks.zoo.campaign import Campaign
 from benchmarks.zoo.contenders import BEST_STATIC, default_policy
 from benchmarks.zoo.document import document
 from benchmarks.zoo.jobs import KINDS, TRACE, kind_of
+from benchmarks.zoo.text import show
 from perdix.replay.frontier.played import FRONTIER
 
 pytestmark = pytest.mark.slow
@@ -135,15 +136,23 @@ def test_one_job_is_replayed_with_its_course(
     assert (folder / f"zoo-seed-{SEED}-job-{idle}-{default_policy()}.png").is_file()
 
 
-def test_the_frontier_takes_part_as_a_policy_and_all_are_held_against_it(tmp_path: Path) -> None:
+def test_the_frontier_takes_part_as_a_policy_and_all_are_held_against_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     asked = Campaign(SEED, [number_of("steps")], (default_policy(), FRONTIER), 2.0, tmp_path, NOWHERE)
     found = document(asked, asked.run(processes=1))
     mine, frontier, fixed = (row["of_frontier"] for row in found["policies"])
     assert mine >= 0.99
     assert fixed >= 0.99, "both are plans, and no plan needs less"
-    assert frontier == pytest.approx(1.0, abs=0.1), "but for how keys and restarts fall"
+    assert frontier == pytest.approx(1.0)
+    assert found["policies"][1]["held_share"] == 1.0
     workers = {row["policy"]: row["worker_s"] for row in found["rows"]}
     assert workers[FRONTIER] < workers[BEST_STATIC]
+    show(found)
+    printed = capsys.readouterr().out
+    assert "x frontier" in printed
+    (head,) = [line for line in printed.splitlines() if "x frontier" in line and "jobs" in line and "policy" in line]
+    assert "failed" not in head, "a column of nothing is left out"
 
 
 @pytest.mark.parametrize(
