@@ -15,7 +15,7 @@ from perdix.replay.canvas import to_png
 
 def document(campaign: Campaign, rows: Sequence[Row]) -> dict[str, Any]:
     """Return the document, and draw its picture into the campaign's folder."""
-    rows = against_frontier(rows)
+    against = against_frontier(rows)
     found = {
         "seed": campaign.seed,
         "jobs": len(campaign.jobs),
@@ -26,8 +26,8 @@ def document(campaign: Campaign, rows: Sequence[Row]) -> dict[str, Any]:
         "version": code_version(),
         "folder": str(campaign.folder),
         "notes": _notes(campaign),
-        **summary(rows, campaign.policies),
-        "rows": [dict(row) for row in rows],
+        **summary(against, campaign.policies),
+        "rows": [dict(row) for row in against],
     }
     path = campaign.folder / f"{campaign.name}.png"
     campaign.folder.mkdir(parents=True, exist_ok=True)
