@@ -27,8 +27,8 @@ def play_single(campaign: Campaign) -> int:
     names = (BEST_STATIC, *campaign.policies)
     with progress_bar(len(names) * 3600.0 * hours) as tell:
         for k, policy in enumerate(names):
-            played, _ = run(job, policy, lambda share, k=k: tell((k + share) * 3600.0 * hours, k))  # type: ignore[misc]
-            row = figures(job, played)
+            played, beside = run(job, policy, lambda share, k=k: tell((k + share) * 3600.0 * hours, k))  # type: ignore[misc]
+            row = figures(job, played) | beside
             size = "" if row["size"] is None else f" ({row['size']})"
             path = folder / f"{campaign.name}-job-{number}-{policy.replace(':', '-')}.png"
             path.write_bytes(to_png(course_picture(played, objective_ms=job.objectives.latency_p95_ms)))

@@ -153,6 +153,10 @@ def test_the_frontier_takes_part_as_a_policy_and_all_are_held_against_it(
     assert "x frontier" in printed
     (head,) = [line for line in printed.splitlines() if "x frontier" in line and "jobs" in line and "policy" in line]
     assert "failed" not in head, "a column of nothing is left out"
+    (row,) = [one for one in found["rows"] if one["policy"] == FRONTIER]
+    one_job = ["--seed", str(SEED), "--job", str(row["job"]), "--hours", "2", "--policy", FRONTIER]
+    assert command.main([*one_job, "--folder", str(tmp_path), "--data", str(NOWHERE)]) == 0
+    assert f"{FRONTIER}: {row['average_workers']:.2f} workers on average" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

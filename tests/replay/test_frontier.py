@@ -112,6 +112,12 @@ def test_between_corners_it_is_a_line_and_beyond_them_it_is_level() -> None:
     assert [found.worker_s_at(late) for late in (0.0, 0.1, 0.2, 0.3, 0.9)] == [1_000, 1_000, 800, 600, 600]
 
 
+def test_the_cheapest_plan_within_a_budget_is_the_latest_that_it_allows() -> None:
+    rarely, often = Plan(1_000, 10, 2, ()), Plan(600, 30, 1, ())
+    found = Frontier((rarely, often), 100)
+    assert [found.within(late) for late in (0.05, 0.1, 0.29, 0.3, 0.9)] == [rarely, rarely, rarely, often, often]
+
+
 def test_where_no_plan_is_late_so_rarely_no_workers_are_told() -> None:
     found = Frontier((Plan(1_000, 10, 2, ()), Plan(600, 30, 1, ())), 100)
     assert found.least_late == 0.1

@@ -30,7 +30,7 @@ class Rival:
     late_s: float = 0.0
     seen_s: float = 0.0
     at_s: float | None = None  # epoch seconds up to which was counted; ``None`` before the first count
-    stands_until_s: float = NEVER_S  # epoch seconds until which no plan goes below the fixed size; below 0: all may
+    stands_until_s: float = NEVER_S  # epoch seconds until which the fixed size stands; below 0: none does
     defeats: float = 0.0  # in a row
     size: float = math.inf  # fixed size that did better than the plans at the last defeat
     since_s: float | None = None  # epoch seconds from which on was counted; ``None``: not known
@@ -53,7 +53,7 @@ class Rival:
         )
 
     def stands(self, now_s: float) -> bool:
-        """Whether the fixed size binds now; a clock that was set far back ends it."""
+        """Whether the fixed size stands now; a clock that was set far back ends it."""
         return self.stands_until_s - LONGEST_S <= now_s < self.stands_until_s
 
     def stood_at(self, now_s: float, fixed: float) -> float:
