@@ -252,18 +252,34 @@ class _Course:
         return None
 
     def recovered(self, stop: _Stop, caught_up: int) -> Recovered:
-        """Return the outcome, the job having processed again after its last sample below a tenth of the workload."""
+        """Return the outcome, the job processing again after a sample below a tenth of the workload."""
         part = slice(stop.index, caught_up + 1)
-        silent = np.flatnonzero(self.throughput[part] < RESUMED * self.workload[part])
-        if len(silent):
-            last = stop.index + int(silent[-1])
-            downtime = float(np.mean(self.times_s[last : last + 2])) - stop.at_s
-        elif not stop.seen:
-            downtime = self.times_s[stop.index] - stop.at_s
+        silent = self.throughput[part] < RESUMED * self.workload[part]
+        hidden_s = 0.0 if stop.seen else float(self.times_s[stop.index]) - stop.at_s
+        if silent.any() or not stop.seen:
+            downtime = hidden_s + self._stood_still_s(part, silent, hidden=not stop.seen)
         else:
             downtime = self._equivalent_downtime(part)
         until = float(max(self.caught_up_s(caught_up, since=stop.index), stop.at_s + downtime))
         return Recovered(float(downtime), until - stop.at_s, stop.at_s, until, stop.seen)
+
+    def _stood_still_s(self, part: slice, silent: Mask, *, hidden: bool) -> float:
+        """Return for how long the job did nothing; it may stop twice, and work meanwhile on what it was given first.
+
+        Each stop counts from its first sample below half the workload to after its last below a tenth of it.
+        ``hidden``: whether a gap of the metrics hides what was before, so that the first sample ends no usual step.
+        """
+        halted = np.concatenate([[False], self.throughput[part] < STOPPED * self.workload[part], [False]])
+        firsts, lasts = np.flatnonzero(halted[1:] & ~halted[:-1]), np.flatnonzero(halted[:-1] & ~halted[1:])
+        total_s = 0.0
+        for first, after in zip(firsts.tolist(), lasts.tolist(), strict=True):
+            within = np.flatnonzero(silent[first:after])
+            if not len(within):
+                continue
+            begins, last = part.start + first, part.start + first + int(within[-1])
+            began_s = float(self.times_s[begins]) if hidden and not first else self._began_s(begins)
+            total_s += float(np.mean(self.times_s[last : last + 2])) - began_s
+        return total_s
 
     def caught_up_s(self, index: int, since: int) -> float:
         """Return when the job had caught up: as the first calm step began, or within the step before it.

@@ -24,6 +24,7 @@ from perdix.models.profiling.validity import KEEPS_UP
 from perdix.models.recovery.downtime import Downtimes
 from perdix.policies.wording import workers
 from perdix.settings.stream_job import StreamJob
+from perdix.telemetry.uptime import last_start_s
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,8 @@ def learn(
     watched = None
     if observation.teaches or _awaited(memory, observation, progress):
         memory, watched = _watched(memory, observation, progress, job.objectives.recovery_time_s)
-    memory = replace(memory, downtimes=_slow(memory.downtimes, progress))
+    if progress.took_s > 0.0:
+        memory = replace(memory, downtimes=_slow(memory.downtimes, progress, observation))
     # What is barred for longer than any size ever is, was barred while a clock was ahead: nobody can say until when.
     # And what was given up sooner than another rescale has just taken was merely slow: so are all of them.
     avoided = [one for one in still_avoided(memory.avoided, now_s) if not 0.0 < one.waited_s < progress.took_s]
@@ -161,6 +163,7 @@ def _watched(
         last=last,
         objective_s=objective_s,
         settled=progress.running is None or progress.running.settled,
+        learnt=_slow_s(progress, observation) is not None,
     )
     downtimes = _lost(memory, watched)
     memory = replace(memory, watching=watched.watching, normal=watched.normal, downtimes=downtimes)
@@ -187,12 +190,28 @@ def _lost(memory: JobMemory, watched: Watched) -> Downtimes:
     return watched.downtimes.caught_up(*ended.change, down_s, seen.recovery_s, float(arrived[0]) / per_s)
 
 
-def _slow(downtimes: Downtimes, progress: Progress) -> Downtimes:
-    """Learn of a rescale that took longer than most watches: by the target's word, as nobody may see it catch up."""
-    if progress.took_s <= SETTLE_S or progress.desired is None:
+def _slow(downtimes: Downtimes, progress: Progress, observation: Observation) -> Downtimes:
+    """Learn of a rescale that took longer than most watches: at once, as nobody may see it catch up."""
+    took_s = _slow_s(progress, observation)
+    if took_s is None or progress.desired is None:
         return downtimes
     intent = progress.desired.decision.intent
-    return downtimes.observed(intent.from_scale_out, intent.scale_out, progress.took_s)
+    return downtimes.observed(intent.from_scale_out, intent.scale_out, took_s)
+
+
+def _slow_s(progress: Progress, observation: Observation) -> float | None:
+    """Return how long the last rescale took, where that is longer than most watches, in seconds.
+
+    By the target's word; by the uptime at most, for nobody may have asked the target for a while.
+    """
+    last = None if progress.desired is None else progress.desired.decision
+    if last is None or last.applied_s is None:
+        return None
+    took_s = last.took_s
+    restarted_s = None if observation.window is None else last_start_s(observation.window)
+    if restarted_s is not None:
+        took_s = min(took_s, max(restarted_s - last.applied_s, 0.0))
+    return took_s if took_s > SETTLE_S else None
 
 
 def _awaited(memory: JobMemory, observation: Observation, progress: Progress) -> bool:

@@ -150,12 +150,14 @@ def look(
     last: Entry | None,
     objective_s: float,
     settled: bool = True,
+    learnt: bool = False,
 ) -> Watched:
     """Go on watching, or start to.
 
     ``last``: the decision that was applied last; it is watched from the moment at which it was applied.
     ``objective_s``: the job's recovery time objective: a recovery that takes half as long again has failed.
     ``settled``: false while the target is still at the rescale.
+    ``learnt``: whether its downtime was learnt from the target's word, when the rescale ended.
     """
     lag, timeout_s = window.job_metric(metrics.LAG.name), min(max(PATIENCE * objective_s, LEAST_S), TIMEOUT_S)
     begun = _begun(watching, normal, window, last, timeout_s)
@@ -169,7 +171,9 @@ def look(
     result = seen.watch.outcome
     if result is None:
         return _too_short_to_see(seen, normal, downtimes, window) or Watched(seen, normal, downtimes)
-    if seen.recovered is not None:
+    if seen.recovered is not None and learnt and last is not None and seen.decision_id == last.decision_id:
+        pass  # a second time would make a change of the job of it
+    elif seen.recovered is not None:
         downtimes = downtimes.observed(*seen.change, seen.recovered.downtime_s)
     elif isinstance(result, Recovered) and seen.over is not None:
         downtimes = _hidden(seen, seen.over, downtimes)

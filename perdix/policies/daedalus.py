@@ -10,7 +10,7 @@ from statistics import NormalDist
 import numpy as np
 
 from perdix.models.recovery.delay import mean_delay_s, waiting_record_s
-from perdix.models.recovery.prediction import predict_recoveries_s
+from perdix.models.recovery.prediction import forecast_rates, predict_recoveries_s
 from perdix.policies.contract import Candidate, Decision, Reason, Situation
 from perdix.policies.daedalus_options import KEPT_S, DaedalusOptions
 from perdix.policies.expected_stay import expected_stay_s
@@ -19,6 +19,7 @@ from perdix.policies.wording import per_s, records, recovery, seconds, workers
 
 _NORMAL = NormalDist()
 WAITING_S = 1800.0  # how far what waits is compared where no scale-out holds: twice the paper's forecast
+WITHOUT_END_S = 3600.0  # likewise, where what runs never catches up and another size does
 BLOCK = 64  # candidates whose recovery is predicted at once: bounds may reach 10,000, and most end within one block
 LONGEST_STAY_S = 1800.0  # for which a scale-out is expected to suit, however flat the load: twice the paper's forecast
 HOPED_SDS = _NORMAL.inv_cdf(0.95)  # above its estimate, at which a size that never ran counts when overloaded
@@ -299,13 +300,15 @@ class Daedalus:
         again = lag + interval_s * situation.recent_workload_per_s
         downtime_s = situation.downtimes.between(situation.scale_out, best.scale_out)
         forecast, quantile = situation.forecast, self.options.quantile
-        as_it_is = waiting_record_s(forecast, capacity, 0.0, lag, over_s=WAITING_S, quantile=quantile)
-        rescaled = waiting_record_s(forecast, believed_per_s, downtime_s, again, over_s=WAITING_S, quantile=quantile)
+        finally_per_s = float(forecast_rates(forecast, quantile)[-1])
+        over_s = WITHOUT_END_S if capacity <= finally_per_s < believed_per_s else WAITING_S
+        as_it_is = waiting_record_s(forecast, capacity, 0.0, lag, over_s=over_s, quantile=quantile)
+        rescaled = waiting_record_s(forecast, believed_per_s, downtime_s, again, over_s=over_s, quantile=quantile)
         if as_it_is > rescaled:
             return None
         return (
-            f"over the next {seconds(WAITING_S)}, {records(as_it_is / WAITING_S)} would wait on average, "
-            f"and {records(rescaled / WAITING_S)} after a rescale to {best.scale_out}"
+            f"over the next {seconds(over_s)}, {records(as_it_is / over_s)} would wait on average, "
+            f"and {records(rescaled / over_s)} after a rescale to {best.scale_out}"
         )
 
     def _target_s(self, situation: Situation) -> float:

@@ -238,12 +238,41 @@ def test_a_job_that_restarts_slowly_is_given_the_time_that_it_took_before(store:
     assert min(downtimes.out_s, downtimes.in_s) > 200.0
 
 
+def test_the_time_in_which_a_target_could_not_be_read_is_no_downtime(store: StateStore) -> None:
+    """Nobody saw the restart of half a minute end until a quarter of an hour later; its uptime says when it did."""
+    rig = five_for_four(store)
+    rig.minutes(1)
+    rig.target.unreadable = "no route to host"
+    rig.minutes(15)
+    rig.target.unreadable = None
+    rig.minutes(5)
+    assert (sizes_asked(rig), rig.twin.scale_out) == ([5], 5)
+    downtimes = recall(store, "orders").memory.downtimes
+    assert downtimes.out.seen == 1.0
+    assert downtimes.out_s < 60.0
+
+
 def took(store: StateStore, at_s: float, seconds: float) -> None:
     """Let a rescale of the job have been carried out, from being accepted to being seen running."""
     intent = Intent("orders", at_s, at_s, 3, 4, "static", "scale_out", "so it is", at_s + 900.0, {}, {})
     store.ledger.record(intent)
     store.ledger.applied(intent.decision_id, at_s)
     store.ledger.confirmed(intent.decision_id, at_s + seconds)
+
+
+def test_a_slow_restart_is_counted_once(store: StateStore) -> None:
+    """Its target says how long it took, and so do its metrics, once it has caught up: that is one restart, not two."""
+    policy = PolicySettings(name="static", options={"scale_out": 3})
+    rig = Rig.of(store, LOW, scale_out=4, warm_s=900, restart=restarts_of(700.0), policy=policy)
+    took(store, rig.now_s - 40_000.0, 900.0)
+    rig.memories = Memories()
+    rig.minutes(12)
+    assert not rig.twin.settled
+    reports = rig.minutes(20)
+    assert (Event.CONFIRMED in {report.event for report in reports}, sizes_asked(rig)) == (True, [3])
+    inward = recall(store, "orders").memory.downtimes.inward
+    assert inward.seen == 1.0
+    assert inward.s > 250.0
 
 
 @pytest.mark.parametrize(

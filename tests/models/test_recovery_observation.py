@@ -194,11 +194,41 @@ def test_lag_above_normal_is_not_caught_up():
 
 
 def test_a_second_stop_during_recovery_prolongs_it():
+    """What was worked between two stops is no part of the downtime."""
     times, workload, throughput, lag, _ = job(down=20)
     throughput[440:450] = 0.0
     outcome = watched((times, workload, throughput, lag), 395, lag=False)
     assert outcome.stopped_s == pytest.approx(400, abs=0.5)
-    assert outcome.downtime_s == pytest.approx(50, abs=1)
+    assert outcome.downtime_s == pytest.approx(30, abs=1)
+    assert outcome.caught_up_s > 450
+
+
+@pytest.mark.parametrize("every", [1, 5, 15])
+def test_minutes_of_work_behind_its_load_are_no_downtime(every):
+    """Slots are missing: a job falls behind on the fewer workers that it got, and stops again once there are more."""
+    times, workload, throughput, lag, _ = job(down=20, seconds=1_500)
+    throughput[420:700] = 40_000.0
+    throughput[700:740] = 0.0
+    throughput[740:] = 80_000.0
+    lag = np.maximum(np.cumsum(workload - throughput), 0.0)
+    caught_up = 740 + int(np.flatnonzero(lag[740:] <= 0.0)[0])
+    throughput[caught_up:], lag[caught_up:] = workload[caught_up:], 0.0
+    outcome = watched((times, workload, throughput, lag), 395, every=every)
+    assert outcome.downtime_s == pytest.approx(60, abs=every)
+    assert outcome.caught_up_s == pytest.approx(caught_up, abs=2 * every)
+
+
+@pytest.mark.parametrize("every", [1, 5, 15])
+def test_an_overload_before_a_late_stop_is_no_downtime(every):
+    """What was asked for comes minutes later; until then the job falls behind, and works."""
+    times, workload, throughput, lag, _ = job(stop_at=600, down=30, seconds=1_500)
+    throughput[400:600] = 45_000.0
+    throughput[630:] = 80_000.0
+    lag = np.maximum(np.cumsum(workload - throughput), 0.0)
+    caught_up = 630 + int(np.flatnonzero(lag[630:] <= 0.0)[0])
+    throughput[caught_up:], lag[caught_up:] = workload[caught_up:], 0.0
+    outcome = watched((times, workload, throughput, lag), 400, every=every)
+    assert outcome.downtime_s == pytest.approx(30, abs=every)
 
 
 def test_an_outcome_is_final():

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from perdix.models.recovery.downtime import Downtimes
 from perdix.policies.contract import Reason, Situation
 from perdix.settings.stream_job import Bounds
 from tests.policies.as_printed import decide
@@ -92,6 +93,16 @@ class TestWhetherARescaleHelps:
         situation = tried(situate(load=11_000.0, scale_out=10, capacities=capacities), up_to=12)
         assert decide(situation, worth_delay_s=6.0).scale_out == chosen
         assert decide(situation).scale_out == 12  # as printed
+
+    @pytest.mark.parametrize("down_s", [30.0, 300.0, 600.0])
+    def test_who_falls_behind_for_good_is_rescaled_however_long_that_takes(
+        self, situate: Situate, down_s: float
+    ) -> None:
+        """A restart of ten minutes leaves more waiting for half an hour than to stay; and then that never ends."""
+        capacities = {n: 1_000.0 * n for n in range(1, 13)}
+        situation = tried(situate(load=5_500.0, scale_out=5, capacities=capacities), up_to=12)
+        slow = replace(situation, downtimes=Downtimes.assumed(out_s=down_s, in_s=down_s, failure_s=down_s))
+        assert decide(slow, worth_delay_s=6.0).scale_out > 5
 
     def test_it_goes_to_fewer_workers_only_where_that_helps(self, situate: Situate) -> None:
         def falling(by: float) -> Situation:
