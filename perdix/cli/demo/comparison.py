@@ -26,7 +26,7 @@ from perdix.twin.living import LivingTwin
 from perdix.twin.parameters import TwinParameters
 from perdix.twin.tending import tend
 
-HOURS = 2.0
+HOURS = 6.0
 PERDIX, BEST_FIXED, HPA, TODAY = PolicySettings().name, "best_static", "hpa", "static"
 POLICIES = (PERDIX, BEST_FIXED, HPA, TODAY)
 PRICES = "aws-ec2-us-east-1"
@@ -61,7 +61,7 @@ class _Demo:
         return contender(label.get(self.policy, self.policy))
 
     def case(self) -> Case:
-        """Return the two hours that follow the past."""
+        """Return the hours that follow the past."""
         return Case(self.contender(), self.parameters.name, self.parameters, self.seed, HOURS)
 
 
@@ -70,8 +70,8 @@ def compare(
 ) -> tuple[list[dict[str, Any]], dict[str, list[Course]]]:
     """Replay every job under each of :data:`POLICIES`; a row and as many courses per job.
 
-    The twins are those whose exports were trained on (same seed, same past), two hours on. ``static`` is what many run
-    today: the largest size. The best fixed size is known only afterwards.
+    The twins are those whose exports were trained on (same seed, same past), :data:`HOURS` on. ``static`` is what many
+    run today: the largest size. The best fixed size is known only afterwards.
     """
     past_s = round(3_600 * hours)
     demos = [

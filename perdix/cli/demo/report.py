@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from perdix.cli.demo.comparison import BEST_FIXED, HPA, PERDIX, POLICIES, TODAY, Course
+from perdix.cli.demo.comparison import BEST_FIXED, HOURS, HPA, PERDIX, POLICIES, TODAY, Course
 from perdix.cli.output import clock_time
 from perdix.control.explain import Explanation
 from perdix.control.explain_text import sizes_around
@@ -60,6 +60,7 @@ def write_report(
             jobs=[_job(row, courses[row["job"]], explained.get(row["job"]), price) for row in rows],
             sides=over_all_jobs(rows, price),
             price=price,
+            hours=f"{HOURS:g}",
             budget=Objectives().error_budget,
             objective_s=Objectives().latency_p95_ms / 1_000.0,
             made=clock_time(max((one.entry.intent.made_s for one in explained.values() if one.entry), default=0.0)),

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from perdix.cli import runs
-from perdix.cli.demo.comparison import BEST_FIXED, PERDIX, TODAY, compare, price_of_a_worker
+from perdix.cli.demo.comparison import BEST_FIXED, HOURS, PERDIX, TODAY, compare, price_of_a_worker
 from perdix.cli.demo.ground import clear_ground
 from perdix.cli.demo.report import over_all_jobs, side, write_report
 from perdix.cli.output import UserError, console, emit, number, styled, table
@@ -62,7 +62,7 @@ def run_demo(hours: float, seed: int, *, as_json: bool) -> None:
             raise UserError("\n".join(trained["problems"]))
     with _step(f"4/5 {TICKS} ticks of the control loop against the living twin", show):
         ticks = _tick(place, living, clock, show=show)
-    with _step("5/5 the same two hours under each policy", show):
+    with _step(f"5/5 the same {HOURS:g} hours under each policy", show):
         rows, results = compare(place, trained, living, seed=seed, hours=hours)
     with live_io(place, settings) as io:
         explained = {name: explain(io.store, name) for name in living.names()}
@@ -152,7 +152,7 @@ def _show(document: dict[str, Any], explanation: str, price: WorkerPrice) -> Non
     def percent(value: float | None) -> str:
         return "-" if value is None else f"{100 * value:.1f} %"
 
-    console.print(styled("\ntwo hours on, all jobs", "bold"), "(same workload, same seed)")
+    console.print(styled(f"\n{HOURS:g} hours on, all jobs", "bold"), "(same workload, same seed)")
     table(
         "",
         ["policy", f"{price.currency} a month", "late, at most", "workers", "rescales"],
