@@ -116,6 +116,10 @@ class RecoveryWatch:
         caught_up_s = since_s if calm == first else max(course.caught_up_s(calm, since=first), since_s)
         return Recovered(at_most_s, caught_up_s - stopped_s, stopped_s, caught_up_s, again_records=again)
 
+    def worked_s(self, until_s: float) -> float:
+        """Return for how long the samples up to ``until_s`` show the job at work, seconds."""
+        return _Course.of(self).worked_s(until_s) if self.samples else 0.0
+
     def hidden_s(self, until_s: float) -> float:
         """Return the longest stop that the samples up to ``until_s`` can hide, seconds."""
         times_s = [row[0] for row in self.samples if row[0] < until_s]
@@ -190,8 +194,12 @@ class _Course:
 
     def excess_records(self, since: int, until: int) -> float:
         """Return how many more records arrived than were processed, in the samples of a slice; gaps are left out."""
-        steps_s = np.minimum(np.diff([self.at_s, *self.times_s]), self._usual_step_s)
-        return float(self.excess[since:until] @ steps_s[since:until])
+        return float(self.excess[since:until] @ self._steps_s[since:until])
+
+    def worked_s(self, until_s: float) -> float:
+        """Return for how long the job processed up to a time, seconds; gaps are left out."""
+        works = (self.throughput >= RESUMED * self.workload) & (self.times_s <= until_s)
+        return float(self._steps_s[works].sum())
 
     @property
     def normal(self) -> Mask:
@@ -301,6 +309,11 @@ class _Course:
         """Return when the step began that a sample describes."""
         before_s = self.times_s[index - 1] if index else self.at_s
         return float(max(before_s, self.times_s[index] - self._usual_step_s))
+
+    @property
+    def _steps_s(self) -> Values:
+        """How long the step lasted that each sample describes, seconds; of a gap, a usual one."""
+        return np.minimum(np.diff([self.at_s, *self.times_s]), self._usual_step_s)
 
     @property
     def _usual_step_s(self) -> float:

@@ -81,11 +81,14 @@ def learn(
     if believes:
         memory, judgement, retrain = _judged(memory)
         memory = with_fallback(memory)
-    watched = None
+    slow_s, watched = _slow_s(memory, observation, progress), None
+    if progress.took_s > 0.0 and slow_s is not None and progress.desired is not None:
+        intent = progress.desired.decision.intent
+        observed = memory.downtimes.observed(intent.from_scale_out, intent.scale_out, slow_s)
+        memory = replace(memory, downtimes=observed)
     if observation.teaches or _awaited(memory, observation, progress):
-        memory, watched = _watched(memory, observation, progress, job.objectives.recovery_time_s)
-    if progress.took_s > 0.0:
-        memory = replace(memory, downtimes=_slow(memory.downtimes, progress, observation))
+        objective_s = job.objectives.recovery_time_s
+        memory, watched = _watched(memory, observation, progress, objective_s, learnt=slow_s is not None)
     # What is barred for longer than any size ever is, was barred while a clock was ahead: nobody can say until when.
     # And what was given up sooner than another rescale has just taken was merely slow: so are all of them.
     avoided = [one for one in still_avoided(memory.avoided, now_s) if not 0.0 < one.waited_s < progress.took_s]
@@ -150,7 +153,7 @@ def _share(wape: float) -> float | None:
 
 
 def _watched(
-    memory: JobMemory, observation: Observation, progress: Progress, objective_s: float
+    memory: JobMemory, observation: Observation, progress: Progress, objective_s: float, *, learnt: bool
 ) -> tuple[JobMemory, Watched | None]:
     if observation.window is None or not len(observation.window):
         return memory, None
@@ -163,7 +166,7 @@ def _watched(
         last=last,
         objective_s=objective_s,
         settled=progress.running is None or progress.running.settled,
-        learnt=_slow_s(progress, observation) is not None,
+        learnt=learnt,
     )
     downtimes = _lost(memory, watched)
     memory = replace(memory, watching=watched.watching, normal=watched.normal, downtimes=downtimes)
@@ -190,19 +193,11 @@ def _lost(memory: JobMemory, watched: Watched) -> Downtimes:
     return watched.downtimes.caught_up(*ended.change, down_s, seen.recovery_s, float(arrived[0]) / per_s)
 
 
-def _slow(downtimes: Downtimes, progress: Progress, observation: Observation) -> Downtimes:
-    """Learn of a rescale that took longer than most watches: at once, as nobody may see it catch up."""
-    took_s = _slow_s(progress, observation)
-    if took_s is None or progress.desired is None:
-        return downtimes
-    intent = progress.desired.decision.intent
-    return downtimes.observed(intent.from_scale_out, intent.scale_out, took_s)
+def _slow_s(memory: JobMemory, observation: Observation, progress: Progress) -> float | None:
+    """Return for how long the last rescale stopped the job, where that is longer than most watches, in seconds.
 
-
-def _slow_s(progress: Progress, observation: Observation) -> float | None:
-    """Return how long the last rescale took, where that is longer than most watches, in seconds.
-
-    By the target's word; by the uptime at most, for nobody may have asked the target for a while.
+    By the target's word, as nobody may see it catch up; by the uptime at most, for nobody may have asked the target for
+    a while. Time in which the job worked on, until there was room for more workers, does not count.
     """
     last = None if progress.desired is None else progress.desired.decision
     if last is None or last.applied_s is None:
@@ -211,6 +206,9 @@ def _slow_s(progress: Progress, observation: Observation) -> float | None:
     restarted_s = None if observation.window is None else last_start_s(observation.window)
     if restarted_s is not None:
         took_s = min(took_s, max(restarted_s - last.applied_s, 0.0))
+    watching = memory.watching
+    if watching is not None and watching.decision_id == last.decision_id:
+        took_s -= watching.watch.worked_s(last.applied_s + took_s)
     return took_s if took_s > SETTLE_S else None
 
 

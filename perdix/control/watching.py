@@ -171,10 +171,10 @@ def look(
     result = seen.watch.outcome
     if result is None:
         return _too_short_to_see(seen, normal, downtimes, window) or Watched(seen, normal, downtimes)
-    if seen.recovered is not None and learnt and last is not None and seen.decision_id == last.decision_id:
-        pass  # a second time would make a change of the job of it
-    elif seen.recovered is not None:
-        downtimes = downtimes.observed(*seen.change, seen.recovered.downtime_s)
+    if seen.recovered is not None:
+        # A second time would make a change of the job of it.
+        if not (learnt and last is not None and seen.decision_id == last.decision_id):
+            downtimes = downtimes.observed(*seen.change, seen.recovered.downtime_s)
     elif isinstance(result, Recovered) and seen.over is not None:
         downtimes = _hidden(seen, seen.over, downtimes)
     # What was watched is no normal operation, and a restart in it is not watched a second time.

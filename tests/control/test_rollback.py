@@ -17,6 +17,7 @@ from perdix.control.state.store import StateStore
 from perdix.policies.contract import Reason
 from perdix.settings.stream_job import PolicySettings
 from perdix.targets.contract import Running, TargetError, unguarded
+from perdix.targets.twin import LocalTwinTarget
 from perdix.telemetry.window import Window
 from perdix.twin.parameters import RandomTime, Restart
 from tests.control.rig import LOW, MINUTE, FaultyTarget, Rig
@@ -55,6 +56,19 @@ class Stuck(FaultyTarget):
             raise self.refusing
         self.noted = scale_out
         return self.read()
+
+
+@dataclass
+class Queued(Stuck):
+    """A target whose cluster has no room yet: what runs goes on, and is restarted once there is."""
+
+    room_s: float = 0.0
+
+    def read(self) -> Running:
+        if self.noted is None or self.twin.now_s < self.room_s:
+            return super().read()
+        LocalTwinTarget(self.twin).scale(self.noted, "there is room")
+        return LocalTwinTarget(self.twin).read()
 
 
 def five_for_four(store: StateStore, **job: object) -> Rig:
@@ -273,6 +287,18 @@ def test_a_slow_restart_is_counted_once(store: StateStore) -> None:
     inward = recall(store, "orders").memory.downtimes.inward
     assert inward.seen == 1.0
     assert inward.s > 250.0
+
+
+def test_time_in_which_a_job_works_until_there_is_room_is_no_downtime(store: StateStore) -> None:
+    rig = five_for_four(store)
+    took(store, rig.now_s - 40_000.0, 900.0)
+    rig.target = Queued(rig.twin, room_s=rig.now_s + 12.5 * MINUTE)
+    rig.memories = Memories()
+    rig.minutes(25)
+    assert (sizes_asked(rig), rig.twin.scale_out) == ([5], 5)
+    out = recall(store, "orders").memory.downtimes.out
+    assert out.seen == 1.0
+    assert out.s < 60.0
 
 
 @pytest.mark.parametrize(
