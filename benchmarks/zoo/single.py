@@ -27,7 +27,11 @@ def play_single(campaign: Campaign) -> int:
     names = (BEST_STATIC, *campaign.policies)
     with progress_bar(len(names) * 3600.0 * hours) as tell:
         for k, policy in enumerate(names):
-            played, beside = run(job, policy, lambda share, k=k: tell((k + share) * 3600.0 * hours, k))  # type: ignore[misc]
+
+            def on_progress(share: float, k: int = k) -> None:
+                tell((k + share) * 3600.0 * hours, k)
+
+            played, beside = run(job, policy, on_progress)
             row = figures(job, played) | beside
             size = "" if row["size"] is None else f" ({row['size']})"
             path = folder / f"{campaign.name}-job-{number}-{policy.replace(':', '-')}.png"

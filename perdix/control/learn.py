@@ -200,7 +200,7 @@ def _slow_s(memory: JobMemory, observation: Observation, progress: Progress) -> 
     a while. Time in which the job worked on, until there was room for more workers, does not count.
     """
     last = None if progress.desired is None else progress.desired.decision
-    if last is None or last.applied_s is None:
+    if last is None or last.applied_s is None or last.took_s <= SETTLE_S:
         return None
     took_s = last.took_s
     restarted_s = None if observation.window is None else last_start_s(observation.window)

@@ -203,17 +203,24 @@ def test_a_second_stop_during_recovery_prolongs_it():
     assert outcome.caught_up_s > 450
 
 
+def caught_up_from(at, columns, capacity=80_000.0):
+    """Let a job work what waits off from a second on, in place; return when that is done."""
+    _, workload, throughput, lag, _ = columns
+    throughput[at:] = capacity
+    lag[:] = np.maximum(np.cumsum(workload - throughput), 0.0)
+    done = at + int(np.flatnonzero(lag[at:] <= 0.0)[0])
+    throughput[done:], lag[done:] = workload[done:], 0.0
+    return done
+
+
 @pytest.mark.parametrize("every", [1, 5, 15])
 def test_minutes_of_work_behind_its_load_are_no_downtime(every):
     """Slots are missing: a job falls behind on the fewer workers that it got, and stops again once there are more."""
-    times, workload, throughput, lag, _ = job(down=20, seconds=1_500)
-    throughput[420:700] = 40_000.0
-    throughput[700:740] = 0.0
-    throughput[740:] = 80_000.0
-    lag = np.maximum(np.cumsum(workload - throughput), 0.0)
-    caught_up = 740 + int(np.flatnonzero(lag[740:] <= 0.0)[0])
-    throughput[caught_up:], lag[caught_up:] = workload[caught_up:], 0.0
-    outcome = watched((times, workload, throughput, lag), 395, every=every)
+    columns = job(down=20, seconds=1_500)
+    columns[2][420:700] = 40_000.0
+    columns[2][700:740] = 0.0
+    caught_up = caught_up_from(740, columns)
+    outcome = watched(columns, 395, every=every)
     assert outcome.downtime_s == pytest.approx(60, abs=every)
     assert outcome.caught_up_s == pytest.approx(caught_up, abs=2 * every)
 
@@ -221,13 +228,10 @@ def test_minutes_of_work_behind_its_load_are_no_downtime(every):
 @pytest.mark.parametrize("every", [1, 5, 15])
 def test_an_overload_before_a_late_stop_is_no_downtime(every):
     """What was asked for comes minutes later; until then the job falls behind, and works."""
-    times, workload, throughput, lag, _ = job(stop_at=600, down=30, seconds=1_500)
-    throughput[400:600] = 45_000.0
-    throughput[630:] = 80_000.0
-    lag = np.maximum(np.cumsum(workload - throughput), 0.0)
-    caught_up = 630 + int(np.flatnonzero(lag[630:] <= 0.0)[0])
-    throughput[caught_up:], lag[caught_up:] = workload[caught_up:], 0.0
-    outcome = watched((times, workload, throughput, lag), 400, every=every)
+    columns = job(stop_at=600, down=30, seconds=1_500)
+    columns[2][400:600] = 45_000.0
+    caught_up_from(630, columns)
+    outcome = watched(columns, 400, every=every)
     assert outcome.downtime_s == pytest.approx(30, abs=every)
 
 
