@@ -235,6 +235,14 @@ class Downtimes:
         return cls(out, inward, failure, lost, lost)
 
 
+def rescaled(before: int, after: int) -> tuple[int, int]:
+    """Return two scale-outs that stand for a rescale, for :class:`Downtimes`.
+
+    Other sizes of as many workers take as long as one worker more: equal numbers would mean a failure.
+    """
+    return before, after + (before == after)
+
+
 def _observed(downtime_s: float) -> float:
     if not (math.isfinite(downtime_s) and downtime_s >= 0):
         raise ValueError(f"an observed downtime is finite and not negative, found {downtime_s}")

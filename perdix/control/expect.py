@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from perdix.models.capacity.contract import Estimate
 from perdix.models.profiling.profiled import Profiled
+from perdix.models.recovery.downtime import rescaled
 from perdix.models.recovery.prediction import predict_recovery_s
 from perdix.policies.contract import Situation
 
@@ -31,8 +32,8 @@ def expected_recovery_s(
         capacity_per_s = expected_capacity_per_s(scale_out, situation.capacities.get(scale_out), situation.profiled)
     if capacity_per_s is None:
         return None
-    swapped = planned and scale_out == situation.scale_out  # takes as long as scaling out by one
-    change, downtimes = (situation.scale_out, scale_out + swapped), situation.downtimes
+    change, downtimes = (situation.scale_out, scale_out), situation.downtimes
+    change = rescaled(*change) if planned else change
     expected_s = predict_recovery_s(
         situation.forecast,
         capacity_per_s,

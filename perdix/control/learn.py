@@ -21,7 +21,7 @@ from perdix.control.reconcile import AVOID_S, SETTLE_S, Progress, still_avoided
 from perdix.control.sizes import learned_mix_share
 from perdix.control.watching import BEHIND_S, Watched, look
 from perdix.models.profiling.validity import KEEPS_UP
-from perdix.models.recovery.downtime import Downtimes
+from perdix.models.recovery.downtime import Downtimes, rescaled
 from perdix.policies.wording import workers
 from perdix.settings.stream_job import StreamJob
 from perdix.telemetry.uptime import last_start_s
@@ -84,8 +84,8 @@ def learn(
     slow_s, watched = _slow_s(memory, observation, progress), None
     if progress.took_s > 0.0 and slow_s is not None and progress.desired is not None:
         intent = progress.desired.decision.intent
-        observed = memory.downtimes.observed(intent.from_scale_out, intent.scale_out, slow_s)
-        memory = replace(memory, downtimes=observed)
+        change = rescaled(intent.from_scale_out, intent.scale_out)
+        memory = replace(memory, downtimes=memory.downtimes.observed(*change, slow_s))
     if observation.teaches or _awaited(memory, observation, progress):
         objective_s = job.objectives.recovery_time_s
         memory, watched = _watched(memory, observation, progress, objective_s, learnt=slow_s is not None)

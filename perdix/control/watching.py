@@ -11,7 +11,7 @@ import numpy as np
 
 from perdix.control.observe import last_finite, standing_still, total_throughput
 from perdix.control.state.ledger import Entry
-from perdix.models.recovery.downtime import IN_S, Downtimes
+from perdix.models.recovery.downtime import IN_S, Downtimes, rescaled
 from perdix.models.recovery.normal import Normal
 from perdix.models.recovery.observation import RESUMED, TIMEOUT_S, Recovered, RecoveryWatch, TimedOut
 from perdix.policies.contract import Reason
@@ -73,9 +73,9 @@ class Watching:
 
     @property
     def change(self) -> tuple[int, int]:
-        """Two scale-outs that stand for the change: other sizes of as many workers are no failure, to be detected."""
-        swapped = self.decision_id is not None and self.from_scale_out == self.scale_out
-        return self.from_scale_out, self.scale_out + swapped
+        """Two scale-outs that stand for the change: equal ones for a failure, which nobody decided."""
+        change = self.from_scale_out, self.scale_out
+        return change if self.decision_id is None else rescaled(*change)
 
     @property
     def recovered(self) -> Recovered | None:

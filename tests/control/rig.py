@@ -10,6 +10,7 @@ import orjson
 from perdix.control.champions import ChampionRow, ChampionSource, FleetChampions, GivenChampions
 from perdix.control.memories import Memories
 from perdix.control.sources import Reading, SourceError
+from perdix.control.state.ledger import Intent
 from perdix.control.state.store import StateStore
 from perdix.control.tick import tick
 from perdix.control.tick_io import TickIO, TickReport
@@ -25,7 +26,7 @@ from perdix.targets.twin import LocalTwinTarget
 from perdix.telemetry.window import Window
 from perdix.twin.emission import Scraping
 from perdix.twin.job import JobTwin
-from perdix.twin.parameters import Heap, Keys, Restart, TwinParameters, TwinSize, Workers
+from perdix.twin.parameters import Heap, Keys, RandomTime, Restart, TwinParameters, TwinSize, Workers
 from perdix.twin.workloads import WorkloadSpec, arrivals_from
 
 START_S = 1_760_000_000
@@ -221,6 +222,19 @@ def masked(window: Window, share: float, seed: int, metrics: Iterable[str] | Non
         job_metrics={name: lost(name, values) for name, values in window.job_metrics.items()},
         worker_metrics={name: lost(name, values) for name, values in window.worker_metrics.items()},
     )
+
+
+def restarts_of(seconds: float) -> Restart:
+    takes = RandomTime(median_s=seconds, spread=0.05)
+    return Restart.model_validate({"out": takes, "in": takes, "failure": takes})
+
+
+def took(store: StateStore, at_s: float, seconds: float) -> None:
+    """Let a rescale of the job have been carried out, from being accepted to being seen running."""
+    intent = Intent("orders", at_s, at_s, 3, 4, "static", "scale_out", "so it is", at_s + 900.0, {}, {})
+    store.ledger.record(intent)
+    store.ledger.applied(intent.decision_id, at_s)
+    store.ledger.confirmed(intent.decision_id, at_s + seconds)
 
 
 def applied(rig: Rig) -> list[tuple[int, int]]:

@@ -13,6 +13,7 @@ from perdix.control.champions import ChampionRow, FleetChampions, GivenChampions
 from perdix.control.explain import explain
 from perdix.control.explain_text import render
 from perdix.control.job_memory import recall
+from perdix.control.memories import Memories
 from perdix.control.reconcile import Event
 from perdix.control.state.ledger import State
 from perdix.control.state.store import StateStore
@@ -23,8 +24,8 @@ from perdix.models.registry import PERFORMANCE
 from perdix.policies.contract import Reason
 from perdix.settings.stream_job import PolicySettings, WorkerSize
 from perdix.targets.contract import TargetError
-from perdix.twin.parameters import TwinSize
-from tests.control.rig import Rig, constant
+from perdix.twin.parameters import Restart, TwinSize
+from tests.control.rig import Rig, constant, restarts_of, took
 
 CORES = {"small": 0.6, "medium": 1.2, "large": 2.4}
 PER_S = {"small": 4_000.0, "medium": 9_000.0, "large": 16_000.0}
@@ -41,7 +42,13 @@ def performance(version: int = 2) -> GivenChampions:
     return GivenChampions({PERFORMANCE: FleetChampions(PERFORMANCE, version, {"orders": row})})
 
 
-def rig(store: StateStore, per_s: float | np.ndarray = 24_000.0, policy: str = "qescalor", **options: object) -> Rig:
+def rig(
+    store: StateStore,
+    per_s: float | np.ndarray = 24_000.0,
+    policy: str = "qescalor",
+    restart: Restart | None = None,
+    **options: object,
+) -> Rig:
     made = Rig.of(
         store,
         per_s,
@@ -50,6 +57,7 @@ def rig(store: StateStore, per_s: float | np.ndarray = 24_000.0, policy: str = "
         sizes=TWIN_SIZES,
         mix={"medium": 4},
         policy=PolicySettings(name=policy, options=options),
+        restart=restart,
     )
     made.job = made.job.model_copy(update={"sizes": JOB_SIZES})
     return made
@@ -120,6 +128,18 @@ def test_a_rescale_that_never_ends_is_rolled_back_to_the_mix_before(store: State
     one.minutes(2)
     back = [entry for entry in store.ledger.decisions("orders") if entry.intent.reason == Reason.ROLLBACK]
     assert [dict(entry.intent.mix) for entry in back][:1] == [{"medium": 4}]
+
+
+def test_other_sizes_of_as_many_workers_that_come_slowly_are_no_failure(store: StateStore) -> None:
+    one = rig(store, 33_000.0, restart=restarts_of(700.0))
+    took(store, one.now_s - 40_000.0, 900.0)
+    one.memories = Memories()
+    one.minutes(13)
+    confirmed = store.ledger.decisions("orders", states=(State.CONFIRMED,))[0]
+    assert (confirmed.intent.from_mix, confirmed.intent.mix) == ({"medium": 4}, {"medium": 3, "large": 1})
+    downtimes = recall(store, "orders").memory.downtimes
+    assert (downtimes.failure.seen, downtimes.out.seen) == (0.0, 1.0)
+    assert downtimes.out_s > 250.0
 
 
 def test_someone_elses_mix_is_respected(store: StateStore) -> None:

@@ -12,15 +12,14 @@ from perdix.control.learn import learn
 from perdix.control.memories import Memories
 from perdix.control.reconcile import LONGEST_S, SETTLE_S, Event, Reconciler
 from perdix.control.state.journal import Status
-from perdix.control.state.ledger import Intent, State
+from perdix.control.state.ledger import State
 from perdix.control.state.store import StateStore
 from perdix.policies.contract import Reason
 from perdix.settings.stream_job import PolicySettings
 from perdix.targets.contract import Running, TargetError, unguarded
 from perdix.targets.twin import LocalTwinTarget
 from perdix.telemetry.window import Window
-from perdix.twin.parameters import RandomTime, Restart
-from tests.control.rig import LOW, MINUTE, FaultyTarget, Rig
+from tests.control.rig import LOW, MINUTE, FaultyTarget, Rig, restarts_of, took
 
 MINUTES_TO_SETTLE = int(SETTLE_S / MINUTE)
 
@@ -235,11 +234,6 @@ def test_a_scale_in_that_makes_nothing_late_is_not_taken_back(store: StateStore)
     assert Reason.ROLLBACK not in reasons
 
 
-def restarts_of(seconds: float) -> Restart:
-    takes = RandomTime(median_s=seconds, spread=0.05)
-    return Restart.model_validate({"out": takes, "in": takes, "failure": takes})
-
-
 def test_a_job_that_restarts_slowly_is_given_the_time_that_it_took_before(store: StateStore) -> None:
     """Of the first restart nobody knows how long it may take; the way back shows that no size was at fault."""
     policy = PolicySettings(name="static", options={"scale_out": 3})
@@ -264,14 +258,6 @@ def test_the_time_in_which_a_target_could_not_be_read_is_no_downtime(store: Stat
     downtimes = recall(store, "orders").memory.downtimes
     assert downtimes.out.seen == 1.0
     assert downtimes.out_s < 60.0
-
-
-def took(store: StateStore, at_s: float, seconds: float) -> None:
-    """Let a rescale of the job have been carried out, from being accepted to being seen running."""
-    intent = Intent("orders", at_s, at_s, 3, 4, "static", "scale_out", "so it is", at_s + 900.0, {}, {})
-    store.ledger.record(intent)
-    store.ledger.applied(intent.decision_id, at_s)
-    store.ledger.confirmed(intent.decision_id, at_s + seconds)
 
 
 def test_a_slow_restart_is_counted_once(store: StateStore) -> None:
