@@ -14,7 +14,6 @@ from perdix.control.checkup.facts import JobCheckup, QueryFact, Verdict
 from perdix.control.checkup.job import check_job
 from perdix.control.clock import WallClock
 from perdix.control.job_files import JobFiles
-from perdix.control.sources import server_of
 from perdix.settings.home import Home, conf_folder
 from perdix.settings.stream_job import StreamJob
 from perdix.settings.yaml_files import SettingsError, place_in
@@ -52,7 +51,7 @@ class _Asked:
 
     def check(self, job: StreamJob, now_s: float) -> JobCheckup | Exception:
         assert job.prometheus is not None
-        server = server_of(job.prometheus)
+        server = job.prometheus.asked_as
         earlier = self.failed.get(server)
         if earlier is not None:
             return replace(earlier, job=job.name, queries=tuple(replace(one, job=job.name) for one in earlier.queries))
@@ -71,7 +70,7 @@ def _checked(jobs: Sequence[StreamJob]) -> Mapping[str, JobCheckup | Exception]:
     found: dict[str, JobCheckup | Exception] = {}
 
     def call(job: StreamJob) -> Call[tuple[str, JobCheckup | Exception]]:
-        server = "" if job.prometheus is None else server_of(job.prometheus)
+        server = "" if job.prometheus is None else job.prometheus.asked_as
         return Call(server, lambda: asked.check(job, now_s), lambda answer: [(job.name, answer)])
 
     for name, answer in Calls(AT_ONCE, PER_SERVER).run(call(job) for job in jobs):

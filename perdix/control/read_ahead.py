@@ -14,7 +14,7 @@ from typing import Any, Generic, Protocol
 
 from perdix.control.calls import Call, Calls, Result
 from perdix.control.clock import HostClock, moment
-from perdix.control.sources import MetricsSource, Reading, SourceError, server_of, since_s
+from perdix.control.sources import MetricsSource, Reading, SourceError, since_s
 from perdix.control.tick_io import Ready, TickIO
 from perdix.settings.stream_job import StreamJob
 from perdix.targets.contract import Running, Target, TargetError
@@ -233,4 +233,4 @@ def _since_s(job: StreamJob, io: TickIO, now_s: float) -> float | None:
 
 
 def _server(job: StreamJob) -> str:
-    return "" if job.prometheus is None else server_of(job.prometheus)
+    return "" if job.prometheus is None else job.prometheus.asked_as

@@ -111,7 +111,7 @@ class LiveSource:
                 continue
             step_s = source.scrape_interval_s
             start_s = math.floor(since_s / step_s) * step_s
-            alike.setdefault((server_of(source), job.engine, step_s, start_s), []).append((job, source, since_s))
+            alike.setdefault((source.asked_as, job.engine, step_s, start_s), []).append((job, source, since_s))
         for (_, engine, _, start_s), members in alike.items():
             found |= self._read_alike(engine, start_s, now_s, members)
         return found
@@ -136,7 +136,7 @@ class LiveSource:
             pulled = self._client(source).pull_jobs(queries, asked)
         except (SourceError, PrometheusError, SettingsError, ValueError) as error:
             if isinstance(error, PrometheusError) and error.kind in {"unreachable", "timeout", "overloaded"}:
-                self._down[server_of(source)] = (now_s, str(error))
+                self._down[source.asked_as] = (now_s, str(error))
             return {job.name: SourceError(str(error)) for job, _, _ in members}
         return {job.name: _reading(job, pulled[job.name], since_s, now_s, step_s) for job, _, since_s in members}
 
@@ -148,12 +148,12 @@ class LiveSource:
 
     def _refuse_if_down(self, source: PrometheusSource, now_s: float) -> None:
         """Do not let every job of a fleet wait for the same dead server."""
-        failed_s, why = self._down.get(server_of(source), (-math.inf, ""))
+        failed_s, why = self._down.get(source.asked_as, (-math.inf, ""))
         if 0.0 <= now_s - failed_s < DOWN_S:
             raise SourceError(f"{why} (asked {now_s - failed_s:.0f} s ago; not asked again for {DOWN_S:.0f} s)")
 
     def _client(self, source: PrometheusSource) -> Prometheus:
-        key = server_of(source)
+        key = source.asked_as
         with self._making:
             if key not in self._clients:
                 self._clients[key] = self._connect(source)
@@ -178,8 +178,3 @@ def _reading(
         return Reading(align(job.name, pulled.series, since_s, now_s, step_s), pulled.warnings)
     except ValueError as error:
         return SourceError(str(error))
-
-
-def server_of(source: PrometheusSource) -> str:
-    """Return what distinguishes a Prometheus from others."""
-    return source.model_dump_json(include={"url", "token_file", "verify_tls"})

@@ -35,6 +35,11 @@ class HttpAccess(Strict):
             raise ValueError("'ca_file' is of no use while 'verify_tls' is false; drop one of them")
         return self
 
+    @property
+    def asked_as(self) -> str:
+        """What distinguishes a server, and who asks it and how, from others."""
+        return self.model_dump_json(include=set(HttpAccess.model_fields))
+
     def headers(self) -> dict[str, str]:
         """Return the headers that say who asks; empty where no token is named.
 

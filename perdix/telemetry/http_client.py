@@ -120,7 +120,7 @@ class SharedClients:
 
     def borrow(self, access: HttpAccess, limits: Limits) -> HttpClient:
         """Return the client; raises ``AccessError`` as :class:`HttpClient` does."""
-        key = access.model_dump_json(include=set(HttpAccess.model_fields)), limits
+        key = access.asked_as, limits
         with self._lock:
             client, lent = self._lent.get(key) or (HttpClient(access, limits), 0)
             self._lent[key] = client, lent + 1

@@ -84,7 +84,7 @@ def pull_missing(
     for job in jobs:
         if job.prometheus is None:
             continue
-        server = job.prometheus.model_dump_json(exclude={"selector", "scrape_interval_s"})
+        server = job.prometheus.asked_as
         try:
             from_s, until_s = missing_range(lake, job.name, now_s, history_days, again=again)
         except LakeError as error:

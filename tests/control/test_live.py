@@ -125,6 +125,28 @@ def test_a_dead_server_is_asked_once_for_a_whole_fleet(live: Live) -> None:
     assert len(live.source.read(live.job, now_s + 31, now_s - 180).window)
 
 
+def test_who_asks_with_another_token_is_another_reader(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two tenants of one address: neither sees the other's metrics."""
+    asked: list[str | None] = []
+
+    def connect(source: PrometheusSource) -> Prometheus:
+        asked.append(source.token_env)
+        return _at_once(source)
+
+    now_s, source = live.clock.now_s(), LiveSource(connect=connect)
+    for token in ("TENANT_A", "TENANT_B"):
+        monkeypatch.setenv(token, token)
+    tenants = [
+        live.job.model_copy(
+            update={"name": token, "prometheus": live.job.prometheus.model_copy(update={"token_env": token})}
+        )
+        for token in ("TENANT_A", "TENANT_B")
+    ]
+    source.read_jobs([(job, now_s - 180) for job in tenants], now_s)
+    source.close()
+    assert asked == ["TENANT_A", "TENANT_B"]
+
+
 def test_what_the_selector_lacks_is_told(live: Live) -> None:
     source = live.job.prometheus.model_copy(update={"selector": {"namespace": "orders", "job_name": "orders"}})
     live.job = live.job.model_copy(update={"prometheus": source})
