@@ -66,7 +66,7 @@ def spark_conf(master: str, home: Home, *, short_lived: bool = False) -> dict[st
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.structuredLogging.enabled": "false",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{_log_settings(home)}",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_log_settings(home).absolute().as_uri()}",
     }
     if is_checkout():  # a wheel is where Python's workers look anyway
         conf["spark.executorEnv.PYTHONPATH"] = str(PROJECT)
