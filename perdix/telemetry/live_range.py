@@ -36,10 +36,14 @@ from perdix.telemetry.series import Series
 DAY_S: Final = 86_400
 NEEDED_TO_TRAIN: Final = (WORKLOAD.name, THROUGHPUT.name, CPU.name)  # asked for, so that a missing label is reported
 NOT_LEARNED_FROM: Final = MEMORY.name
-PASSED_MS: Final = 1  # what is pulled begins this long after the newest sample
+PASSED_MS: Final = 1  # what is pulled begins this long after the newest sample, and ends so long before others begin
+GAP_S: Final = (
+    300.0  # between two exports by hand: a shorter one is not filled, for there the two sources would be summed
+)
 
 Connect = Callable[[PrometheusSource], Prometheus]
 Identity = tuple[tuple[str, str], ...]
+Range = tuple[float, float]  # from when until when, epoch seconds
 
 
 @dataclass(frozen=True)
@@ -87,45 +91,66 @@ def pull_missing(
         server = job.prometheus.asked_as
         try:
             from_s, until_s = missing_range(lake, job.name, now_s, history_days, again=again)
+            by_hand = held_by_hand(lake, job.name, now_s)
         except LakeError as error:
             yield PulledRange(job.name, now_s - history_days * DAY_S, now_s, problems=(str(error),))
             continue
         if server in down:
             yield PulledRange(job.name, from_s, until_s, problems=(down[server],), server_failed=True)
             continue
-        pulled = pull_range(home, job, from_s, until_s, connect=connect)
+        pulled = pull_range(home, job, from_s, until_s, without=by_hand, connect=connect)
         if pulled.server_failed:
             down[server] = pulled.problems[-1]
         yield pulled
 
 
-def missing_range(lake: Lake, job: str, now_s: float, history_days: int, *, again: bool = False) -> tuple[float, float]:
-    """Return from when until when the lake lacks a job: after its newest sample, at most ``history_days`` back.
+def missing_range(lake: Lake, job: str, now_s: float, history_days: int, *, again: bool = False) -> Range:
+    """Return from when until when a job is to be pulled: after what was pulled, at most ``history_days`` back.
 
-    Epoch seconds. A sample from the future, of a clock that ran ahead, does not count; nor, ``again``, what was pulled.
+    A sample from the future, of a clock that ran ahead, does not count; nor, ``again``, what was pulled.
     """
-    last_s = _by_hand(lake, job) if again else _last_sample_s(lake, job).values()
-    known = [at_s + PASSED_MS / 1000 for at_s in last_s if at_s <= now_s]
+    pulled = [] if again else [last_s for source, (_, last_s) in _held(lake, job).items() if was_pulled(source)]
+    known = [last_s + PASSED_MS / 1000 for last_s in pulled if last_s <= now_s]
     return max([now_s - history_days * DAY_S, *known]), now_s
 
 
-def day_range(lake: Lake, job: str, day: str) -> tuple[float, float]:
-    """Return what of a day (``YYYY-MM-DD``, UTC) is to be pulled: what exports that were ingested by hand do not hold.
-
-    Epoch seconds. The same samples under other labels would be other series, and rates of several series are summed.
-    """
+def day_range(day: str) -> Range:
+    """Return a day (``YYYY-MM-DD``, UTC)."""
     start_s = datetime.strptime(day, "%Y-%m-%d").replace(tzinfo=UTC).timestamp()
-    by_hand = [at_s + PASSED_MS / 1000 for at_s in _by_hand(lake, job)]
-    return max([start_s, *by_hand]), start_s + DAY_S - PASSED_MS / 1000
+    return start_s, start_s + DAY_S - PASSED_MS / 1000
+
+
+def held_by_hand(lake: Lake, job: str, now_s: float) -> tuple[Range, ...]:
+    """Return what exports that were ingested by hand hold of a job, ascending; none of it is pulled.
+
+    The same samples under other labels would be other series, and rates of several series are summed. An export that
+    reaches into the future, as of a clock that ran ahead, does not count.
+    """
+    joined: list[Range] = []
+    for first_s, last_s in sorted(held for source, held in _held(lake, job).items() if not was_pulled(source)):
+        if last_s > now_s:
+            continue
+        if joined and first_s <= joined[-1][1] + GAP_S:
+            first_s, last_s = joined[-1][0], max(joined.pop()[1], last_s)
+        joined.append((first_s, last_s))
+    return tuple(joined)
 
 
 def pull_range(
-    home: Home, job: StreamJob, from_s: float, until_s: float, *, connect: Connect = Prometheus
+    home: Home,
+    job: StreamJob,
+    from_s: float,
+    until_s: float,
+    *,
+    without: Sequence[Range] = (),
+    connect: Connect = Prometheus,
 ) -> PulledRange:
     """Pull what Prometheus holds of a job from ``from_s`` to ``until_s`` (epoch seconds) into its landing folder.
 
     One file per day, oldest first. A day that was pulled before is completed and keeps what Prometheus has forgotten
     since; so pulling twice gives the same files. What was pulled before something failed stays.
+
+    ``without``: what is not pulled, ascending.
 
     Raises ``ValueError`` when the job has no Prometheus.
     """
@@ -135,7 +160,7 @@ def pull_range(
     try:
         queries = load_queries(job.engine)
         with connect(source) as client:
-            return _Pull(home, job.name, client, queries, source).run(from_s, until_s)
+            return _Pull(home, job.name, client, queries, source).run(from_s, until_s, without)
     except (SettingsError, PrometheusError) as error:  # before anything was asked
         failed = isinstance(error, PrometheusError)
         return PulledRange(job.name, from_s, until_s, problems=(str(error),), server_failed=failed)
@@ -151,14 +176,16 @@ class _Pull:
     queries: EngineQueries
     source: PrometheusSource
 
-    def run(self, from_s: float, until_s: float) -> PulledRange:
+    def run(self, from_s: float, until_s: float, without: Sequence[Range]) -> PulledRange:
         asked = (*self.queries.metrics(self.source.selector), *NEEDED_TO_TRAIN)
         wanted = tuple(name for name in dict.fromkeys(asked) if name != NOT_LEARNED_FROM)
         days: list[str] = []
         problems: list[str] = []
         found: set[str] = set()
         samples, server_failed, written = 0, False, True
-        for day, first_s, last_s in _days(from_s, until_s, self.source.scrape_interval_s):
+        step_s = self.source.scrape_interval_s
+        asked_for = [one for lacking in _outside(from_s, until_s, without) for one in _days(*lacking, step_s)]
+        for day, first_s, last_s in asked_for:
             try:
                 series = self._series(wanted, first_s, last_s)
             except PrometheusError as error:
@@ -181,10 +208,10 @@ class _Pull:
                 days.append(day)
                 samples += sum(len(one) for one in series)
                 found |= {one.metric for one in series}
-        if written and not server_failed:
+        if asked_for and written and not server_failed:
             problems += _missing(self.client.name, wanted, found, from_s, until_s)
-        told = tuple(dict.fromkeys(problems))
-        return PulledRange(self.job, from_s, until_s, tuple(days), samples, told, server_failed)
+        of_days, why = tuple(dict.fromkeys(days)), tuple(dict.fromkeys(problems))
+        return PulledRange(self.job, from_s, until_s, of_days, samples, why, server_failed)
 
     def _series(self, wanted: Sequence[str], first_s: float, last_s: float) -> list[Series]:
         step_s, selector = self.source.scrape_interval_s, self.source.selector
@@ -199,15 +226,22 @@ def landing_file(home: Home, job: str, day: str) -> Path:
     return home.landing / safe_key("job", job) / pulled_name(day)
 
 
-def _last_sample_s(lake: Lake, job: str) -> dict[str, float]:
-    """Return the epoch second of each source's newest sample."""
-    rows = lake.read("sources", job, columns=["source", "last_ts"]).to_pylist()
-    return {row["source"]: row["last_ts"].timestamp() for row in rows if row["last_ts"] is not None}
+def _held(lake: Lake, job: str) -> dict[str, Range]:
+    """Return the times of each source's oldest and newest sample."""
+    rows = lake.read("sources", job, columns=["source", "first_ts", "last_ts"]).to_pylist()
+    known = (row for row in rows if row["first_ts"] is not None and row["last_ts"] is not None)
+    return {row["source"]: (row["first_ts"].timestamp(), row["last_ts"].timestamp()) for row in known}
 
 
-def _by_hand(lake: Lake, job: str) -> list[float]:
-    """Return the epoch second of the newest sample of each source that was not pulled."""
-    return [at_s for source, at_s in _last_sample_s(lake, job).items() if not was_pulled(source)]
+def _outside(from_s: float, until_s: float, without: Sequence[Range]) -> Iterator[Range]:
+    """Cut out of a range what is not to be pulled; yields what is left, ascending."""
+    for first_s, last_s in without:
+        before_s = min(first_s - PASSED_MS / 1000, until_s)
+        if from_s <= before_s:
+            yield from_s, before_s
+        from_s = max(from_s, last_s + PASSED_MS / 1000)
+    if from_s <= until_s:
+        yield from_s, until_s
 
 
 def _days(from_s: float, until_s: float, step_s: float) -> Iterator[tuple[str, float, float]]:
