@@ -37,9 +37,8 @@ DAY_S: Final = 86_400
 NEEDED_TO_TRAIN: Final = (WORKLOAD.name, THROUGHPUT.name, CPU.name)  # asked for, so that a missing label is reported
 NOT_LEARNED_FROM: Final = MEMORY.name
 PASSED_MS: Final = 1  # what is pulled begins this long after the newest sample, and ends so long before others begin
-GAP_S: Final = (
-    300.0  # between two exports by hand: a shorter one is not filled, for there the two sources would be summed
-)
+# Between two exports by hand: a shorter gap is not filled, for there what is pulled would be added to what they hold
+GAP_S: Final = 300.0
 
 Connect = Callable[[PrometheusSource], Prometheus]
 Identity = tuple[tuple[str, str], ...]
@@ -127,12 +126,12 @@ def held_by_hand(lake: Lake, job: str, now_s: float) -> tuple[Range, ...]:
     reaches into the future, as of a clock that ran ahead, does not count.
     """
     joined: list[Range] = []
-    for first_s, last_s in sorted(held for source, held in _held(lake, job).items() if not was_pulled(source)):
-        if last_s > now_s:
-            continue
+    by_hand = sorted(held for source, held in _held(lake, job).items() if not was_pulled(source))
+    for first_s, last_s in (held for held in by_hand if held[1] <= now_s):
         if joined and first_s <= joined[-1][1] + GAP_S:
-            first_s, last_s = joined[-1][0], max(joined.pop()[1], last_s)
-        joined.append((first_s, last_s))
+            joined[-1] = joined[-1][0], max(joined[-1][1], last_s)
+        else:
+            joined.append((first_s, last_s))
     return tuple(joined)
 
 
