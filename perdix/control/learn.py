@@ -19,7 +19,7 @@ from perdix.control.judge import Judgement, judge
 from perdix.control.observe import Observation
 from perdix.control.reconcile import AVOID_S, SETTLE_S, Progress, still_avoided
 from perdix.control.sizes import learned_mix_share
-from perdix.control.watching import BEHIND_S, Watched, look
+from perdix.control.watching import BEHIND_S, Watched, look, put_off
 from perdix.models.profiling.validity import KEEPS_UP
 from perdix.models.recovery.downtime import Downtimes, rescaled
 from perdix.policies.wording import workers
@@ -60,11 +60,13 @@ def learn(
     job: StreamJob,
     now_s: float,
     believes: bool = True,
+    paused: bool = False,
 ) -> Lesson:
     """Take in champions, update every model, judge forecasts, and watch recoveries.
 
     What is blind or contradicts itself teaches nothing; it is read again at the next tick, as far as it then agrees.
-    Unless it ``believes``, only the capacity is learned, against which guards hold what is measured.
+    Unless it ``believes``, only the capacity is learned, against which guards hold what is measured. While it is
+    ``paused``, no rescale is found to be taken back; nor where nobody knows what runs.
     """
     version = memory.champion.version if memory.champion else 0
     memory, notes = adopt(memory, champions, job.name)
@@ -87,8 +89,8 @@ def learn(
         change = rescaled(intent.from_scale_out, intent.scale_out)
         memory = replace(memory, downtimes=memory.downtimes.observed(*change, slow_s))
     if observation.teaches or _awaited(memory, observation, progress):
-        objective_s = job.objectives.recovery_time_s
-        memory, watched = _watched(memory, observation, progress, objective_s, learnt=slow_s is not None)
+        objective_s, learnt = job.objectives.recovery_time_s, slow_s is not None
+        memory, watched = _watched(memory, observation, progress, objective_s, learnt=learnt, paused=paused)
     # What is barred for longer than any size ever is, was barred while a clock was ahead: nobody can say until when.
     # And what was given up sooner than another rescale has just taken was merely slow: so are all of them.
     avoided = [one for one in still_avoided(memory.avoided, now_s) if not 0.0 < one.waited_s < progress.took_s]
@@ -153,7 +155,13 @@ def _share(wape: float) -> float | None:
 
 
 def _watched(
-    memory: JobMemory, observation: Observation, progress: Progress, objective_s: float, *, learnt: bool
+    memory: JobMemory,
+    observation: Observation,
+    progress: Progress,
+    objective_s: float,
+    *,
+    learnt: bool,
+    paused: bool,
 ) -> tuple[JobMemory, Watched | None]:
     if observation.window is None or not len(observation.window):
         return memory, None
@@ -168,6 +176,8 @@ def _watched(
         settled=progress.running is None or progress.running.settled,
         learnt=learnt,
     )
+    if paused or progress.running is None:
+        watched = put_off(watched, memory.watching, memory.normal)
     downtimes = _lost(memory, watched)
     memory = replace(memory, watching=watched.watching, normal=watched.normal, downtimes=downtimes)
     return memory, watched
@@ -238,14 +248,14 @@ def _timely(observation: Observation, job: StreamJob) -> bool:
 def _worse(watched: Watched, progress: Progress, *, timely: bool) -> str | None:
     """Return in words what a rescale has made worse, so that it is taken back; ``None`` where it has not.
 
+    Nor is one taken back on which others have decided since: what runs now is no longer of its making.
     A job that is ``timely`` is no worse for a lag or a throughput that does not settle, as where
     offsets are committed now and then, or more is said to arrive than is processed.
     """
-    ended = watched.ended
-    if ended is None or not watched.failed:
+    ended, last = watched.ended, None if progress.desired is None else progress.desired.decision
+    if ended is None or not watched.failed or last is None or last.decision_id != ended.decision_id:
         return None
-    last = None if progress.desired is None else progress.desired.decision.intent
-    asked = workers(ended.scale_out, {} if last is None else last.mix)
+    asked = workers(ended.scale_out, last.intent.mix)
     if watched.failed_scale_in and not (timely and not watched.down):
         return f"the job did not recover from scaling in to {asked}"
     # While the target is still at it, the target's own end counts: a restart may take long.

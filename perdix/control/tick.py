@@ -79,7 +79,14 @@ def begin(job: StreamJob, io: TickIO, now_s: float, tenure: Tenure | None = None
         if not setting.act:
             memory = replace(memory, followed=memory.followed.seen(observation.scale_out, now_s))
         lesson = learn(
-            memory, observation, progress, champions=io.champions, job=job, now_s=now_s, believes=io.believes
+            memory,
+            observation,
+            progress,
+            champions=io.champions,
+            job=job,
+            now_s=now_s,
+            believes=io.believes,
+            paused=paused is not None,
         )
         observation = doubting(observation, lesson.memory.capacity.doubted)
     with stages("plan"):

@@ -184,6 +184,20 @@ def look(
     return Watched(None, normal, downtimes, seen, _outcome(seen, result), down)
 
 
+def put_off(watched: Watched, watching: Watching | None, normal: Normal) -> Watched:
+    """Return a look after which a decision is watched on that failed, but cannot be taken back now.
+
+    ``watching``, ``normal``: what they were before the look.
+    """
+    ended = watched.ended
+    if ended is None or ended.decision_id is None or not isinstance(ended.watch.outcome, TimedOut):
+        return watched
+    # What a pause of days shows would be too much to keep.
+    long = watching is not None and ended.watch.outcome.waited_s > TIMEOUT_S
+    goes_on = watching if long else replace(ended, watch=replace(ended.watch, outcome=None))
+    return Watched(goes_on, normal, watched.downtimes)
+
+
 def _waiting(seen: Watching, now_s: float, timeout_s: float) -> Watching:
     """Return a watch of a job that starts slowly: the target's time does not count, and as much is to be caught up."""
     since_s = min(now_s - seen.watch.at_s, TIMEOUT_S)

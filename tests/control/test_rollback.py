@@ -206,6 +206,49 @@ def test_a_scale_out_that_the_target_calls_done_and_after_which_the_job_stands_s
     assert sizes_asked(rig) == [5, 4], "nor is it taken back where it does not help"
 
 
+def test_a_pause_and_a_target_that_cannot_be_read_put_the_taking_back_off(store: StateStore) -> None:
+    """Just then the watch of a job that stands still in its new pods comes to its end."""
+    rig = five_for_four(store)
+    rig.minutes(1)
+    rig.source.change = standing_since(rig.now_s)
+    rig.minutes(3)
+    store.journal.pause("orders", rig.now_s + 15 * MINUTE, rig.now_s, "on call is looking")
+    rig.minutes(14)
+    rig.target.unreadable = "no route to host"
+    rig.minutes(4)
+    assert sizes_asked(rig) == [5]
+    rig.target.unreadable = None
+    rig.minutes(2)
+    assert sizes_asked(rig) == [5, 4]
+
+
+def test_a_job_that_came_back_during_a_pause_is_not_taken_back(store: StateStore) -> None:
+    rig = five_for_four(store)
+    rig.minutes(1)
+    rig.source.change = standing_since(rig.now_s)
+    rig.minutes(3)
+    store.journal.pause("orders", rig.now_s + 30 * MINUTE, rig.now_s, "on call is looking")
+    rig.minutes(17)
+    rig.source.change = None
+    rig.minutes(20)
+    assert sizes_asked(rig) == [5]
+    (entry,) = store.ledger.decisions("orders", states=(State.CONFIRMED,))
+    assert entry.outcome is not None
+    assert entry.outcome["recovered"] is True
+
+
+def test_what_a_person_made_of_it_meanwhile_is_not_rolled_back(store: StateStore) -> None:
+    rig = Rig.of(store, 22_000.0, scale_out=6, policy=PolicySettings(name="static", options={"scale_out": 1}))
+    rig.minutes(2)
+    assert rig.twin.scale_out == 1
+    rig.twin.rescale(7, "by hand", None)
+    rig.job = rig.job.model_copy(update={"policy": PolicySettings(name="static", options={"scale_out": 7})})
+    rig.source.change = always_behind
+    reports = rig.minutes(20)
+    assert Reason.ROLLBACK not in [report.decision.reason for report in reports if report.decision is not None]
+    assert (sizes_asked(rig), rig.twin.scale_out) == ([1], 7)
+
+
 def test_what_a_policy_remembers_outlives_a_rollback(store: StateStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its error budget, which sizes were late, and which fixed size did better: just then it needs them."""
     rig = Rig.of(store, LOW, scale_out=2, policy=PolicySettings(name="perdix"))
@@ -223,6 +266,13 @@ def committed_now_and_then(window: Window) -> Window:
     """The lag as offsets are committed once a minute tell it: it grows until then, although nothing waits."""
     metrics = dict(window.job_metrics)
     metrics["consumer_lag_records"] = metrics["workload_per_s"] * (window.times_s % MINUTE)
+    return replace(window, job_metrics=metrics)
+
+
+def always_behind(window: Window) -> Window:
+    metrics = dict(window.job_metrics)
+    metrics["consumer_lag_records"] = metrics["workload_per_s"] * MINUTE
+    metrics["latency_p95_ms"] = np.full(len(window), 60_000.0)
     return replace(window, job_metrics=metrics)
 
 
