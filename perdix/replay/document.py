@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from perdix.replay.campaign import Campaign, Setup
 from perdix.replay.frontier.curve import REPORTED_AT, Frontier
 from perdix.replay.outcome import Outcome, Played
 from perdix.replay.pricing import Priced
 from perdix.replay.recommendation import recommendation
+from perdix.replay.series import same_in_all, write_tables
+from perdix.replay.side_by_side import Ended
 
 SCHEMA = "perdix.replay/1"
 # What is called otherwise than in Outcome: units are spelt out, and what is a share there is in percent here.
@@ -52,9 +52,7 @@ def document(campaign: Campaign) -> dict[str, Any]:
     setup = campaign.setup
     results = [result(one.outcome, setup.price_per_h) for one in campaign.played]
     summaries = [summary(label, [one for one in results if one["policy"] == label]) for label in setup.labels]
-    return {
-        "schema": SCHEMA,
-        **question(setup),
+    found = {
         "results": results,
         "summary": summaries,
         "recommendation": recommendation(summaries, setup.objectives, currency=_currency(setup)),
@@ -71,8 +69,29 @@ def document(campaign: Campaign) -> dict[str, Any]:
             for seed, least in sorted(campaign.clairvoyants.items())
         ],
         "frontier": [_curve(seed, one) for seed, one in sorted(campaign.frontiers.items())],
-        "failed": [{"policy": one.policy, "seed": one.seed, "reason": one.reason} for one in campaign.failed],
-        "notes": [*setup.trace.about(setup.seconds), *campaign.notes],
+    }
+    notes = [*setup.trace.about(setup.seconds), *campaign.notes]
+    return enveloped(SCHEMA, question(setup), found, campaign, notes)
+
+
+def enveloped(
+    schema: str,
+    asked: Mapping[str, Any],
+    found: Mapping[str, Any],
+    campaign: Campaign | Ended[Any, Any],
+    notes: Sequence[str] | None = None,
+) -> dict[str, Any]:
+    """Return the document of any kind of campaign: what was asked and found, what failed, how long it took, with what.
+
+    ``found``: its own parts, ``results`` and ``summary`` first.
+    ``notes``: ``None``: a kind without them.
+    """
+    return {
+        "schema": schema,
+        **asked,
+        **found,
+        "failed": [asdict(one) for one in campaign.failed],
+        **({} if notes is None else {"notes": notes}),
         "wall_s": campaign.wall_s,
         "versions": versions(),
     }
@@ -132,13 +151,11 @@ def summary(policy: str, results: Sequence[Mapping[str, Any]]) -> dict[str, Any]
 
     The sd is that of a sample, ``None`` for one seed.
     """
-    figures = {name: [one[name] for one in results] for name in (results[0] if results else ()) if name not in WHICH}
-    found = {name: spreads(values) for name, values in figures.items()}
     return {
         "policy": policy,
         "seeds": len(results),
         "held": sum(1 for one in results if one["held"]),
-        **{name: spread for name, spread in found.items() if spread is not None},
+        **known_spreads(results, [name for name in (results[0] if results else ()) if name not in WHICH]),
     }
 
 
@@ -147,23 +164,18 @@ def write_series(played: Sequence[Played], folder: Path) -> list[Path]:
 
     Many files are one table: ``SELECT policy, avg(workers) FROM 'series/*.parquet' GROUP BY policy``.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = []
-    for one in played:
-        outcome, seconds = one.outcome, len(one.course.times_s)
-        labels = {name: [getattr(outcome, name)] * seconds for name in ("policy", "trace")}
-        table = pa.table(
-            {
-                **{name: pa.array(values).dictionary_encode() for name, values in labels.items()},
-                "seed": pa.array(np.full(seconds, outcome.seed, dtype=np.int32)),
-                **{name: pa.array(values) for name, values in one.course.columns().items()},
-                **({} if one.hosts is None else {"hosts": pa.array(one.hosts)}),
-            }
-        )
-        path = folder / f"{slug(outcome.policy)}-seed-{outcome.seed}.parquet"
-        pq.write_table(table, path, compression="zstd")
-        paths.append(path)
-    return paths
+    return write_tables(
+        ((f"{slug(one.outcome.policy)}-seed-{one.outcome.seed}", _columns(one)) for one in played), folder
+    )
+
+
+def _columns(played: Played) -> dict[str, Any]:
+    course, outcome = played.course, played.outcome
+    return {
+        **same_in_all(len(course.times_s), outcome.seed, policy=outcome.policy, trace=outcome.trace),
+        **course.columns(),
+        **({} if played.hosts is None else {"hosts": played.hosts}),
+    }
 
 
 def folder_name(setup: Setup) -> str:
@@ -247,6 +259,12 @@ def finite(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value
+
+
+def known_spreads(results: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[str, Any]:
+    """Return figure -> its spread over seeds; without those that no seed knows, and without any where none ended."""
+    found = {name: spreads([one[name] for one in results]) for name in names if results}
+    return {name: spread for name, spread in found.items() if spread is not None}
 
 
 def spreads(values: Sequence[Any]) -> dict[str, Any] | None:

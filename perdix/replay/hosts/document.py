@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
-from perdix.replay.document import digest, finite, slug, spreads, versions
+from perdix.replay.document import digest, enveloped, finite, known_spreads, slug
 from perdix.replay.hosts.campaign import HostsCampaign, HostsSetup
 from perdix.replay.hosts.outcome import HostsOutcome, HostsPlayed
+from perdix.replay.series import by_operator, same_in_all, write_tables
 
 SCHEMA = "perdix.replay-hosts/1"
 FIGURES = (
@@ -44,15 +43,10 @@ def hosts_document(campaign: HostsCampaign) -> dict[str, Any]:
     setup = campaign.setup
     results = [result(one.outcome) for one in campaign.played]
     found = {
-        "schema": SCHEMA,
-        **question(setup),
         "results": results,
         "summary": [_summary(pattern, one.label, results) for pattern in setup.patterns for one in setup.contenders],
-        "failed": [{"policy": one.policy, "seed": one.seed, "reason": one.reason} for one in campaign.failed],
-        "wall_s": campaign.wall_s,
-        "versions": versions(),
     }
-    return dict(finite(found))
+    return dict(finite(enveloped(SCHEMA, question(setup), found, campaign)))
 
 
 def question(setup: HostsSetup) -> dict[str, Any]:
@@ -109,29 +103,24 @@ def result(outcome: HostsOutcome) -> dict[str, Any]:
 
 def write_hosts_series(played: Sequence[HostsPlayed], folder: Path) -> list[Path]:
     """Write each replay's course to ``<pattern>-<policy>-seed-<seed>.parquet``: a row per second and operator."""
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = []
-    for one in played:
-        course, names, outcome = one.course, one.operators, one.outcome
-        seconds, rows = len(course), len(course) * len(names)
-        columns = {
-            "policy": pa.array([outcome.policy] * rows).dictionary_encode(),
-            "pattern": pa.array([outcome.pattern] * rows).dictionary_encode(),
-            "seed": pa.array(np.full(rows, outcome.seed, dtype=np.int32)),
-            "second": pa.array(np.repeat(np.arange(seconds, dtype=np.int32), len(names))),
-            "operator": pa.array(list(names) * seconds).dictionary_encode(),
-            "machines": pa.array(np.repeat(course.machines, len(names))),
-            "hosts": pa.array(np.repeat(course.hosts.astype(np.int32), len(names))),
-            "instances": pa.array(course.instances.astype(np.int32).ravel()),
-            "working": pa.array(course.working.astype(np.int32).ravel()),
-            "arrived": pa.array(np.diff(course.arrived, axis=0).ravel()),
-            "processed": pa.array(course.processed.ravel()),
-            "waiting": pa.array(course.queue.ravel()),
-        }
-        path = folder / f"{slug(outcome.pattern)}-{slug(outcome.policy)}-seed-{outcome.seed}.parquet"
-        pq.write_table(pa.table(columns), path, compression="zstd")
-        paths.append(path)
-    return paths
+    names = (f"{slug(one.outcome.pattern)}-{slug(one.outcome.policy)}-seed-{one.outcome.seed}" for one in played)
+    return write_tables(zip(names, map(_columns, played), strict=True), folder)
+
+
+def _columns(played: HostsPlayed) -> dict[str, Any]:
+    course, operators, outcome = played.course, played.operators, played.outcome
+    each = len(operators)
+    return {
+        **same_in_all(len(course) * each, outcome.seed, policy=outcome.policy, pattern=outcome.pattern),
+        **by_operator(len(course), operators),
+        "machines": np.repeat(course.machines, each),
+        "hosts": np.repeat(course.hosts.astype(np.int32), each),
+        "instances": course.instances.astype(np.int32).ravel(),
+        "working": course.working.astype(np.int32).ravel(),
+        "arrived": np.diff(course.arrived, axis=0).ravel(),
+        "processed": course.processed.ravel(),
+        "waiting": course.queue.ravel(),
+    }
 
 
 def hosts_folder_name(setup: HostsSetup) -> str:
@@ -142,12 +131,11 @@ def hosts_folder_name(setup: HostsSetup) -> str:
 def _summary(pattern: str, policy: str, results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return mean, sd, min and max over seeds of every figure and of every bill."""
     mine = [one for one in results if one["pattern"] == pattern and one["policy"] == policy]
-    found = {name: spreads([one[name] for one in mine]) for name in (*FIGURES, "bills") if mine}
     return {
         "pattern": pattern,
         "policy": policy,
         "seeds": len(mine),
-        **{name: spread for name, spread in found.items() if spread is not None},
+        **known_spreads(mine, (*FIGURES, "bills")),
     }
 
 

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
-from perdix.replay.document import digest, finite, slug, spreads, versions
+from perdix.replay.document import digest, enveloped, finite, known_spreads, slug
 from perdix.replay.operators.campaign import DataflowCampaign, DataflowSetup
 from perdix.replay.operators.outcome import Asked, DataflowOutcome, DataflowPlayed, Phase
+from perdix.replay.series import by_operator, same_in_all, write_tables
 
 SCHEMA = "perdix.replay-dataflow/1"
 FIGURES = (
@@ -34,18 +33,13 @@ def dataflow_document(campaign: DataflowCampaign) -> dict[str, Any]:
     setup = campaign.setup
     results = [result(one.outcome) for one in campaign.played]
     found = {
-        "schema": SCHEMA,
-        **question(setup),
         "results": results,
         "summary": [
             _summary(one.label, [found for found in results if found["policy"] == one.label])
             for one in setup.contenders
         ],
-        "failed": [{"policy": one.policy, "seed": one.seed, "reason": one.reason} for one in campaign.failed],
-        "wall_s": campaign.wall_s,
-        "versions": versions(),
     }
-    return dict(finite(found))
+    return dict(finite(enveloped(SCHEMA, question(setup), found, campaign)))
 
 
 def question(setup: DataflowSetup) -> dict[str, Any]:
@@ -106,26 +100,22 @@ def result(outcome: DataflowOutcome) -> dict[str, Any]:
 
 def write_dataflow_series(played: Sequence[DataflowPlayed], folder: Path) -> list[Path]:
     """Write each replay's course to ``<policy>-seed-<seed>.parquet``: a row per second and operator."""
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = []
-    for one in played:
-        stretch, names = one.course.stretch, one.course.operators
-        seconds = len(stretch)
-        columns = {
-            "policy": pa.array([one.outcome.policy] * seconds * len(names)).dictionary_encode(),
-            "seed": pa.array(np.full(seconds * len(names), one.outcome.seed, dtype=np.int32)),
-            "second": pa.array(np.repeat(np.arange(seconds, dtype=np.int32), len(names))),
-            "operator": pa.array(list(names) * seconds).dictionary_encode(),
-            "instances": pa.array(stretch.instances.astype(np.int32).ravel()),
-            "processed": pa.array(stretch.processed.ravel()),
-            "back_pressured_s": pa.array(stretch.back_pressured_s.ravel()),
-            "target": pa.array(stretch.target.ravel()),
-            "lag": pa.array(stretch.lag.ravel()),
-        }
-        path = folder / f"{slug(one.outcome.policy)}-seed-{one.outcome.seed}.parquet"
-        pq.write_table(pa.table(columns), path, compression="zstd")
-        paths.append(path)
-    return paths
+    return write_tables(
+        ((f"{slug(one.outcome.policy)}-seed-{one.outcome.seed}", _columns(one)) for one in played), folder
+    )
+
+
+def _columns(played: DataflowPlayed) -> dict[str, Any]:
+    stretch, operators = played.course.stretch, played.course.operators
+    return {
+        **same_in_all(len(stretch) * len(operators), played.outcome.seed, policy=played.outcome.policy),
+        **by_operator(len(stretch), operators),
+        "instances": stretch.instances.astype(np.int32).ravel(),
+        "processed": stretch.processed.ravel(),
+        "back_pressured_s": stretch.back_pressured_s.ravel(),
+        "target": stretch.target.ravel(),
+        "lag": stretch.lag.ravel(),
+    }
 
 
 def dataflow_folder_name(setup: DataflowSetup) -> str:
@@ -135,7 +125,6 @@ def dataflow_folder_name(setup: DataflowSetup) -> str:
 
 def _summary(policy: str, results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return mean, sd, min and max over seeds of every figure, and what was run at the end how often."""
-    found = {name: spreads([one[name] for one in results]) for name in FIGURES if results}
     ends: dict[str, int] = {}
     for one in results:
         key = ", ".join(f"{name} {count}" for name, count in one["parallelism"].items())
@@ -145,7 +134,7 @@ def _summary(policy: str, results: Sequence[Mapping[str, Any]]) -> dict[str, Any
         "seeds": len(results),
         "converged": sum(one["converged_s"] is not None for one in results),
         "ends": ends,
-        **{name: spread for name, spread in found.items() if spread is not None},
+        **known_spreads(results, FIGURES),
     }
 
 
