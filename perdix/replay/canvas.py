@@ -6,9 +6,10 @@ Figures are drawn on their own canvas, without pyplot, whose global state is not
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -24,7 +25,10 @@ BLUE, ORANGE, GREEN, RED, SKY, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00"
 CYCLE = (BLUE, ORANGE, GREEN, RED, SKY, "#CC79A7", "#000000", "#8C6D31")
 
 WIDTH_IN = 9.0
-DPI = 100
+DPI, FINE_DPI = 100, 150
+BESIDE = 4  # columns in one picture
+
+Column = TypeVar("Column")
 
 
 def canvas(
@@ -78,6 +82,33 @@ def to_png(figure: Figure, dpi: int = DPI) -> bytes:
     with Image.open(drawn) as image:
         image.convert("RGB").quantize(128).save(small, format="png", optimize=True)
     return small.getvalue()
+
+
+def draw_columns(
+    columns: Sequence[Column], picture: Callable[[Sequence[Column]], Figure], folder: Path, name: str
+) -> list[Path]:
+    """Draw :data:`BESIDE` columns to a picture and return the files, which are numbered where they are several."""
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for number, at in enumerate(range(0, len(columns), BESIDE), start=1):
+        more = f"-{number}" if len(columns) > BESIDE else ""
+        paths.append(folder / f"{name}{more}.png")
+        paths[-1].write_bytes(to_png(picture(columns[at : at + BESIDE]), FINE_DPI))
+    return paths
+
+
+def share_axes(grid: Any, seconds: Sequence[int]) -> None:
+    """Name the axes of columns once: values on the left, and hours below; ``seconds`` is the length of each column."""
+    for column, length_s in enumerate(seconds):
+        grid[0, column].tick_params(labelbottom=False)
+        hours_axis(grid[1, column], length_s / 3600.0)
+    for axes in grid[:, 1:].flat:
+        axes.set_ylabel("")
+
+
+def hours_of(seconds: int) -> NDArray[np.float64]:
+    """Return when each second begins, in hours; shape ``(seconds,)``."""
+    return np.arange(seconds, dtype=np.float64) / 3600.0
 
 
 def rate_axis(axes: Axes, what: str, *, from_zero: bool = True) -> None:

@@ -15,28 +15,21 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
-from perdix.replay.canvas import BLUE, GREY, ORANGE, canvas, hours_axis, to_png
+from perdix.replay.canvas import BLUE, GREY, ORANGE, canvas, draw_columns, hours_of, share_axes
 from perdix.replay.document import slug
 from perdix.replay.hosts.campaign import HostsCampaign
 from perdix.replay.hosts.outcome import HostsPlayed
 
-_DPI = 150
 COLUMN_IN = 4.0  # inches of a policy
-BESIDE = 4  # policies in one picture
 
 
 def draw_hosts_campaign(campaign: HostsCampaign, folder: Path) -> list[Path]:
     """Draw the first seed of every policy, a picture per pattern with four policies each, and return the files."""
-    folder.mkdir(parents=True, exist_ok=True)
     setup = campaign.setup
-    paths = []
+    paths: list[Path] = []
     for pattern in setup.patterns:
-        mine = [o for o in campaign.played if (o.outcome.pattern, o.outcome.seed) == (pattern, setup.seeds[0])]
-        for number, at in enumerate(range(0, len(mine), BESIDE), start=1):
-            more = f"-{number}" if len(mine) > BESIDE else ""
-            path = folder / f"{slug(setup.topology.name)}-{slug(pattern)}{more}.png"
-            path.write_bytes(to_png(hosts_picture(mine[at : at + BESIDE]), _DPI))
-            paths.append(path)
+        mine = [one for one in campaign.played if (one.outcome.pattern, one.outcome.seed) == (pattern, setup.seeds[0])]
+        paths += draw_columns(mine, hosts_picture, folder, f"{slug(setup.topology.name)}-{slug(pattern)}")
     return paths
 
 
@@ -53,11 +46,7 @@ def hosts_picture(played: Sequence[HostsPlayed]) -> Figure:
     for column, one in enumerate(played):
         _draw_instances(grid[0, column], one, 1.12 * most, volume)
         _draw_hosts(grid[1, column], one, hosts + 1.0)
-        grid[0, column].tick_params(labelbottom=False)
-        hours_axis(grid[1, column], len(one.course) / 3600.0)
-        if column:
-            grid[0, column].set_ylabel("")
-            grid[1, column].set_ylabel("")
+    share_axes(grid, [len(one.course) for one in played])
     handles = [
         Line2D([], [], color=BLUE, lw=1.6, label="instances"),
         Line2D([], [], color=ORANGE, lw=1.6, label="hosts"),
@@ -70,7 +59,7 @@ def hosts_picture(played: Sequence[HostsPlayed]) -> Figure:
 
 
 def _draw_instances(axes: Axes, one: HostsPlayed, top: float, volume: float) -> None:
-    hours = _hours(one)
+    hours = hours_of(len(one.course))
     axes.fill_between(hours, top * one.course.machines / volume / 1.12, color=GREY, alpha=0.25, lw=0, step="post")
     axes.step(hours, _instances(one), where="post", color=BLUE, lw=1.4)
     axes.set_ylim(0.0, top)
@@ -79,7 +68,7 @@ def _draw_instances(axes: Axes, one: HostsPlayed, top: float, volume: float) -> 
 
 
 def _draw_hosts(axes: Axes, one: HostsPlayed, top: float) -> None:
-    axes.step(_hours(one), one.course.hosts, where="post", color=ORANGE, lw=1.6)
+    axes.step(hours_of(len(one.course)), one.course.hosts, where="post", color=ORANGE, lw=1.6)
     axes.yaxis.set_major_locator(MaxNLocator(6, integer=True))
     axes.set_ylim(0.0, top)
     axes.set_ylabel("hosts")
@@ -89,7 +78,3 @@ def _draw_hosts(axes: Axes, one: HostsPlayed, top: float) -> None:
 
 def _instances(one: HostsPlayed) -> np.ndarray:
     return np.asarray(one.course.instances.sum(axis=1))
-
-
-def _hours(one: HostsPlayed) -> np.ndarray:
-    return np.arange(len(one.course), dtype=np.float64) / 3600.0

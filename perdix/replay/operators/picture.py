@@ -14,32 +14,24 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from perdix.replay.canvas import CYCLE, GREY, canvas, hours_axis, rate_axis, to_png
+from perdix.replay.canvas import CYCLE, GREY, canvas, draw_columns, hours_of, rate_axis, share_axes
 from perdix.replay.document import slug
 from perdix.replay.operators.campaign import DataflowCampaign
 from perdix.replay.operators.outcome import DataflowPlayed, scalable
 from perdix.telemetry.window import Values
 from perdix.twin.dataflow.parameters import DataflowParameters
 
-_DPI = 150
 COLUMN_IN = 4.3  # inches of a policy
-BESIDE = 4  # policies in one picture
 POINTS = 120  # of a rate's line, about: each the mean of the seconds before it
 
 
 def draw_dataflow_campaign(campaign: DataflowCampaign, folder: Path) -> list[Path]:
     """Draw the first seed of every policy, four policies to a picture, and return the files."""
-    folder.mkdir(parents=True, exist_ok=True)
-    first = campaign.setup.seeds[0]
-    played = [one for one in campaign.played if one.outcome.seed == first]
-    paths = []
-    for number, at in enumerate(range(0, len(played), BESIDE), start=1):
-        figure = dataflow_picture(played[at : at + BESIDE], campaign.setup.parameters)
-        more = f"-{number}" if len(played) > BESIDE else ""
-        path = folder / f"{slug(campaign.setup.parameters.name)}{more}.png"
-        path.write_bytes(to_png(figure, _DPI))
-        paths.append(path)
-    return paths
+    setup = campaign.setup
+    played = [one for one in campaign.played if one.outcome.seed == setup.seeds[0]]
+    return draw_columns(
+        played, lambda some: dataflow_picture(some, setup.parameters), folder, slug(setup.parameters.name)
+    )
 
 
 def dataflow_picture(played: Sequence[DataflowPlayed], parameters: DataflowParameters) -> Figure:
@@ -55,11 +47,7 @@ def dataflow_picture(played: Sequence[DataflowPlayed], parameters: DataflowParam
     for column, one in enumerate(played):
         _rates(grid[0, column], one, rates)
         _instances(grid[1, column], one, colours, instances)
-        grid[0, column].tick_params(labelbottom=False)
-        hours_axis(grid[1, column], len(one.course.stretch) / 3600.0)
-        if column:
-            grid[0, column].set_ylabel("")
-            grid[1, column].set_ylabel("")
+    share_axes(grid, [len(one.course.stretch) for one in played])
     handles = [Line2D([], [], color=colours[name], lw=2.0, label=name) for name in shown]
     handles += [
         Line2D([], [], color=GREY, lw=1.2, ls=(0, (1, 1.4)), label="least that sustains the rates"),
@@ -73,7 +61,7 @@ def dataflow_picture(played: Sequence[DataflowPlayed], parameters: DataflowParam
 
 
 def _rates(axes: Axes, one: DataflowPlayed, top: float) -> None:
-    course, hours = one.course, _hours(one)
+    course, hours = one.course, hours_of(len(one.course.stretch))
     target, emitted = course.total(course.stretch.target), course.total(course.stretch.processed)
     axes.plot(hours, _smooth(emitted), color=CYCLE[0], lw=1.2)
     axes.plot(hours, _smooth(target), color="black", lw=1.2, ls=(0, (4, 2)))
@@ -84,7 +72,7 @@ def _rates(axes: Axes, one: DataflowPlayed, top: float) -> None:
 
 
 def _instances(axes: Axes, one: DataflowPlayed, colours: dict[str, str], top: float) -> None:
-    hours = _hours(one)
+    hours = hours_of(len(one.course.stretch))
     for name, colour in colours.items():
         column = one.course.of(name)
         axes.step(hours, one.course.stretch.instances[:, column], where="post", color=colour, lw=1.6)
@@ -105,10 +93,6 @@ def _tops(played: Sequence[DataflowPlayed], shown: Sequence[str]) -> tuple[float
     emitted = max(float(_smooth(one.course.total(one.course.stretch.processed)).max()) for one in played)
     most = max(float(one.course.stretch.instances[:, one.course.of(name)].max()) for one in played for name in shown)
     return min(1.1 * max(target, emitted), 1.6 * target) or 1.0, 1.1 * most
-
-
-def _hours(one: DataflowPlayed) -> Values:
-    return np.arange(len(one.course.stretch), dtype=np.float64) / 3600.0
 
 
 def _smooth(values: Values) -> Values:
