@@ -123,6 +123,14 @@ def number(value: float | None, digits: int = 3) -> str:
     return f"{value:.{digits}g}"
 
 
+def mean_and_sd(spread: Mapping[str, float | None] | None) -> str:
+    """Return a mean and, unless it is 0 or unknown, the standard deviation; ``-`` without a spread."""
+    if spread is None:
+        return "-"
+    sd = spread["sd"]
+    return number(spread["mean"]) + (f" ± {number(sd)}" if sd else "")
+
+
 def clock_time(epoch_s: float) -> str:
     """Return epoch seconds as UTC, for example ``2026-01-31 03:12:00Z``."""
     return in_utc(epoch_s, "%Y-%m-%d %H:%M:%SZ")

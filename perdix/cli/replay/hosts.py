@@ -1,11 +1,30 @@
-"""``perdix replay hosts``: policies that lease hosts, side by side on the twin of a topology."""
+"""``perdix replay hosts``: policies that lease hosts, side by side on the twin of a topology.
+
+For people it is a table per pattern, laid out as tables 3 to 6 of the paper.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+from rich import box
+from rich.table import Table
+
+from perdix.cli.output import console, mean_and_sd, styled
 from perdix.cli.replay import options
 from perdix.cli.replay.options import family_or_none, seeds_from, sink_of
 
 ALL = "all"
+FIGURES = (
+    ("hosts, mean", "hosts_mean"),
+    ("hosts leased", "hosts_leased"),
+    ("instances, mean", "instances_mean"),
+    ("upscalings", "upscalings"),
+    ("downscalings", "downscalings"),
+    ("migrations", "migrations"),
+    ("time to adapt, s", "time_to_adapt_s"),
+)
 EXAMPLES = """
 Example: perdix replay hosts manufacturing --pattern stepwise --policy btu:unit_min=10,threshold --seeds 3
 """
@@ -32,7 +51,6 @@ def replay_hosts(
     Options of a policy follow colons: btu:unit_min=60. What the figures mean: docs/hosts.md.
     """
     from perdix.cli.how_long import OPERATORS_S_PER_H
-    from perdix.cli.replay.hosts_text import show_hosts
     from perdix.cli.replay.results import Work, carry_out
     from perdix.replay.hosts.campaign import HostsSetup
     from perdix.replay.hosts.case import DEFAULT_POLICIES, FORECASTER, hosts_contenders
@@ -49,4 +67,49 @@ def replay_hosts(
     seconds = None if hours is None else round(3600 * hours)
     setup = HostsSetup(who, found, patterns, seeds_from(first_seed, seeds), seconds, failures, family)
     work = Work(len(setup.cases()), setup.length_s / 3600.0, setup.simulated_s, OPERATORS_S_PER_H, processes)
-    carry_out(HOSTS, setup, work, sink, show=show_hosts)
+    carry_out(HOSTS, setup, work, sink, show=_show)
+
+
+def _show(document: Mapping[str, Any]) -> None:
+    """Print a campaign's document."""
+    topology, seeds = document["topology"], document["seeds"]
+    console.print(
+        styled(f"\n{topology['name']}:", "bold"),
+        f"{document['seconds'] / 60:.4g} min, "
+        f"{len(seeds)} seed{'s' if len(seeds) > 1 else ''}; a host costs {topology['price_per_h']:g} an hour, "
+        f"a delayed item {topology['penalty']:g}",
+    )
+    for pattern in document["patterns"]:
+        mine = [one for one in document["summary"] if one["pattern"] == pattern and one["seeds"]]
+        if mine:
+            console.print(f"\n{pattern}")
+            console.print(_table(mine, list(topology["levels"])))
+
+
+def _table(summaries: list[Mapping[str, Any]], levels: list[str]) -> Table:
+    """Return a table with a column per policy and billing time unit; what does not depend on the unit appears once."""
+    columns = [(one, unit, place) for one in summaries for place, unit in enumerate(one["bills"])]
+    grid = Table(header_style="bold", box=box.SIMPLE_HEAD)
+    grid.add_column("", overflow="fold")
+    for one, unit, _ in columns:
+        name = one["policy"].split(":")[0] if f"unit_min={unit}" in one["policy"] else one["policy"]
+        grid.add_column(f"{name}\n{unit} min", justify="right")
+    for level in levels:
+        grid.add_row(
+            f"{level} compliance",
+            *("" if place else _share(one["compliance"][level]) for one, _, place in columns),
+        )
+    grid.add_row("resource cost", *(mean_and_sd(one["bills"][unit]["resource_cost"]) for one, unit, _ in columns))
+    for level in levels:
+        grid.add_row(
+            f"{level} total cost", *(mean_and_sd(one["bills"][unit]["total_cost"][level]) for one, unit, _ in columns)
+        )
+    grid.add_row("given back early", *(mean_and_sd(one["bills"][unit]["premature"]) for one, unit, _ in columns))
+    for head, name in FIGURES:
+        grid.add_row(head, *("" if place else mean_and_sd(one.get(name)) for one, _, place in columns))
+    return grid
+
+
+def _share(spread: Mapping[str, float | None]) -> str:
+    sd = spread["sd"]
+    return f"{spread['mean']:.0%}" + (f" ± {sd:.0%}" if sd else "")

@@ -57,9 +57,6 @@ def show(document: Mapping[str, Any]) -> None:
     for sentence in (document["recommendation"]["sentence"], _clairvoyant(document), _frontier(document)):
         if sentence:
             console.print(sentence)
-    if document["mlflow"]:
-        console.print(f"MLflow, side by side: {document['mlflow']['compare_url']}", soft_wrap=True)
-    console.print(f"series, pictures and replay.json: {document['folder']}", soft_wrap=True)
 
 
 def _hosts(document: Mapping[str, Any]) -> str:

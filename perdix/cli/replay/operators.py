@@ -1,17 +1,25 @@
-"""``perdix replay operators``: policies that size operators, side by side on the twin of a dataflow."""
+"""``perdix replay operators``: policies that size operators, side by side on the twin of a dataflow.
+
+For people it is a row per policy, and the steps that each took.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
-from perdix.cli.output import UserError
+from rich import box
+from rich.table import Table
+
+from perdix.cli.output import UserError, console, mean_and_sd, styled
 from perdix.cli.replay import options
 from perdix.cli.replay.options import seeds_from, sink_of
 
 if TYPE_CHECKING:
     from perdix.twin.dataflow.parameters import DataflowParameters
 
-
+HEADS = ("steps", "converged", "ends with", "x least", "achieved", "turns")
+POLICY_WIDTH = 16
 EXAMPLES = """
 Example: perdix replay operators heron-wordcount --policy ds2,dhalion,flink-autoscaler
 
@@ -39,7 +47,6 @@ def replay_operators(
     Options of a policy follow colons: ds2:activation=5. What the figures mean: docs/replay.md.
     """
     from perdix.cli.how_long import OPERATORS_S_PER_H
-    from perdix.cli.replay.operators_text import show_dataflow
     from perdix.cli.replay.results import Work, carry_out
     from perdix.replay.kinds import OPERATORS
     from perdix.replay.operators.campaign import DataflowSetup
@@ -50,7 +57,7 @@ def replay_operators(
     seconds = None if hours is None else round(3600 * hours)
     setup = DataflowSetup(who, _parameters(dataflow, start, skew), seeds_from(first_seed, seeds), seconds)
     work = Work(len(setup.cases()), setup.length_s / 3600.0, setup.simulated_s, OPERATORS_S_PER_H, processes)
-    carry_out(OPERATORS, setup, work, sink, show=show_dataflow)
+    carry_out(OPERATORS, setup, work, sink, show=_show, drawn="picture")
 
 
 def _parameters(name: str, start: str | None, skew: float | None) -> DataflowParameters:
@@ -74,3 +81,54 @@ def _counts(text: str) -> dict[str, int]:
             raise UserError(f"--start: expected operator=instances, found '{pair.strip()}'; write flatmap=10,count=5")
         found[name] = int(count)
     return found
+
+
+def _show(document: Mapping[str, Any]) -> None:
+    """Print a campaign's document."""
+    dataflow, seeds = document["dataflow"], document["seeds"]
+    console.print(
+        styled(f"\n{dataflow['name']}:", "bold"),
+        f"{document['seconds'] / 60:.4g} min, "
+        f"{len(seeds)} seed{'s' if len(seeds) > 1 else ''}; instances in the order "
+        f"{' / '.join(dataflow['operators'])}",
+    )
+    grid = Table(header_style="bold", box=box.SIMPLE_HEAD)
+    grid.add_column("policy", overflow="fold", min_width=POLICY_WIDTH)
+    for head in HEADS:
+        grid.add_column(head, justify="right")
+    for one in document["summary"]:
+        grid.add_row(one["policy"], *(_cells(one, document) if one["seeds"] else "-" * len(HEADS)))
+    console.print(grid)
+    for one in document["results"]:
+        if one["seed"] == seeds[0]:
+            console.print(f"{one['policy']}: {_path(one)}")
+
+
+def _cells(one: Mapping[str, Any], document: Mapping[str, Any]) -> list[str]:
+    mine = [result for result in document["results"] if result["policy"] == one["policy"]]
+    ends = {_slashed(result["parallelism"]) for result in mine}
+    return [
+        mean_and_sd(one["steps"]),
+        "-" if not one["converged"] else f"{one['converged_s']['mean']:.0f} s{_of(one)}",
+        sorted(ends)[0] + (f" (+{len(ends) - 1})" if len(ends) > 1 else ""),
+        "-" if "instance_ratio" not in one else f"{one['instance_ratio']['mean']:.2f}",
+        f"{one['achieved']['mean']:.1%}",
+        mean_and_sd(one["oscillations"]),
+    ]
+
+
+def _of(one: Mapping[str, Any]) -> str:
+    return "" if one["converged"] == one["seeds"] else f" in {one['converged']} of {one['seeds']}"
+
+
+def _path(one: Mapping[str, Any]) -> str:
+    """Return the steps of each phase, and the least that would have sustained it."""
+    phases = []
+    for phase in one["phases"]:
+        least = "nothing sustains it" if phase["optimum"] is None else f"least {_slashed(phase['optimum'])}"
+        phases.append(f"{' -> '.join(_slashed(step) for step in phase['path'])} ({least})")
+    return "; then ".join(phases)
+
+
+def _slashed(parallelism: Mapping[str, int]) -> str:
+    return "/".join(str(count) for count in parallelism.values())

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
-from perdix.cli.output import UserError, complaints, plain, styled
+from perdix.cli.output import UserError, complaints, console, plain, styled
 from perdix.cli.stores import home
 
 if TYPE_CHECKING:
@@ -34,13 +34,20 @@ class Work:
 
 
 def carry_out(
-    kind: Kind[Setup, Campaign], setup: Setup, work: Work, sink: Sink, *, show: Callable[[Mapping[str, Any]], None]
+    kind: Kind[Setup, Campaign],
+    setup: Setup,
+    work: Work,
+    sink: Sink,
+    *,
+    show: Callable[[Mapping[str, Any]], None],
+    drawn: str = "pictures",
 ) -> None:
     """Say how long it takes, replay, write what came of it, and tell it; exit code 1 where a replay did not end well.
 
     Raises ``UserError`` when the folder of the results cannot be written.
 
     ``show``: prints the document for people, where it is not printed as JSON.
+    ``drawn``: what people are told that the folder holds beside series and document.
     """
     from perdix.cli.how_long import counted, replay_s, say_beforehand
     from perdix.cli.replay.job_text import progress_bar
@@ -58,6 +65,9 @@ def carry_out(
         sys.stdout.flush()
     else:
         show(document)
+        if document["mlflow"]:
+            console.print(f"MLflow, side by side: {document['mlflow']['compare_url']}", soft_wrap=True)
+        console.print(f"series, {drawn} and replay.json: {document['folder']}", soft_wrap=True)
     for one in document["failed"]:
         what = f"{one['policy']}, seed {one['seed']}: {one['reason']}"
         complaints.print(styled("failed:", "bold red"), what)
