@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,51 +14,34 @@ if TYPE_CHECKING:
     from perdix.replay.pricing import Pricing
 
 WORKER_CORES, WORKER_MEMORY_MB = 1.0, 2048.0
-PANEL = "Prices"  # the group of these options in a help
+of_prices = partial(typer.Option, rich_help_panel="Prices")
 
 PricesOption = Annotated[
     str | None,
-    typer.Option(
+    of_prices(
         "--prices",
-        rich_help_panel=PANEL,
         help="Price list by which hosts are leased for the workers: a name (see perdix prices), or a YAML file.",
         show_default="none",
     ),
 ]
 InstanceTypeOption = Annotated[
     str | None,
-    typer.Option(
-        "--instance-type",
-        rich_help_panel=PANEL,
-        help="With --prices: on which hosts.",
-        show_default="cheapest: what comes out so per policy",
+    of_prices(
+        "--instance-type", help="With --prices: on which hosts.", show_default="cheapest: what comes out so per policy"
     ),
 ]
 WorkerCpuOption = Annotated[
     float | None,
-    typer.Option(
-        "--worker-cpu",
-        rich_help_panel=PANEL,
-        help="With --prices: cores of a worker.",
-        show_default=f"{WORKER_CORES:g}",
-        min=0.001,
-    ),
+    of_prices("--worker-cpu", help="With --prices: cores of a worker.", show_default=f"{WORKER_CORES:g}", min=0.001),
 ]
 WorkerMemoryOption = Annotated[
     float | None,
-    typer.Option(
-        "--worker-memory",
-        rich_help_panel=PANEL,
-        help="With --prices: MB of a worker.",
-        show_default=f"{WORKER_MEMORY_MB:g}",
-        min=1.0,
-    ),
+    of_prices("--worker-memory", help="With --prices: MB of a worker.", show_default=f"{WORKER_MEMORY_MB:g}", min=1.0),
 ]
 ReleaseOption = Annotated[
     str | None,
-    typer.Option(
+    of_prices(
         "--release",
-        rich_help_panel=PANEL,
         help="With --prices: when idle hosts are given back: at-once, after-SECONDS, or end-of-unit (of billing).",
         show_default="at-once",
     ),

@@ -78,8 +78,7 @@ HtmlOption = Annotated[
     Path | None, typer.Option("--html", help="Write a page to hand on: money first, a picture per job.")
 ]
 WriteOption = Annotated[
-    Path | None,
-    typer.Option("--write", help="Write job files that only advise into this folder, such as conf/jobs."),
+    Path | None, typer.Option("--write", help="Write job files that only advise into this folder, such as conf/jobs.")
 ]
 ProcessesOption = Annotated[
     int | None, typer.Option("--workers", help="Processes at a time.", show_default="as many as cores", min=1)

@@ -2,237 +2,152 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
 import typer
 
 from perdix.cli.output import UserError
-from perdix.cli.pricing import PANEL as PRICES
+from perdix.cli.pricing import of_prices
 
-WORKLOAD, TWIN, POLICIES, OBJECTIVES, FAILURES = "Workload", "Twin", "Policies", "Objectives", "Failures"
-RUNS, OUTPUT = "Runs", "Output"
 STDOUT = "-"
 NO_FORECASTER = "none"
 
+_workload = partial(typer.Option, rich_help_panel="Workload")
+_twin = partial(typer.Option, rich_help_panel="Twin")
+_policies = partial(typer.Option, rich_help_panel="Policies")
+_objectives = partial(typer.Option, rich_help_panel="Objectives")
+_failures = partial(typer.Option, rich_help_panel="Failures")
+_runs = partial(typer.Option, rich_help_panel="Runs")
+_output = partial(typer.Option, rich_help_panel="Output")
+
 WorkloadOption = Annotated[
     str | None,
-    typer.Option(
+    _workload(
         "--workload",
         help="CSV, Parquet or query_range file, a twin's name for its own workload, or an ingested job's.",
         show_default="that of the twin",
-        rich_help_panel=WORKLOAD,
     ),
 ]
 PeakUtilisationOption = Annotated[
     float | None,
-    typer.Option(
+    _workload(
         "--peak-utilisation",
         help="Peak as a share of what the largest scale-out can take.",
         show_default="0.75, or the twin's",
         min=0.01,
         max=2.0,
-        rich_help_panel=WORKLOAD,
     ),
 ]
 HoursOption = Annotated[
     float | None,
-    typer.Option(
+    _workload(
         "--hours",
         help="Length of each replay; of a longer trace its busiest window, or from --from on, or up to --to.",
         show_default="6, or the dataflow's",
         min=0.02,
         max=20000,
-        rich_help_panel=WORKLOAD,
     ),
 ]
 FromOption = Annotated[
     str | None,
-    typer.Option(
-        "--from",
-        help="Begin of the part to replay: ISO time, or 36h, 2d after the first row.",
-        show_default=False,
-        rich_help_panel=WORKLOAD,
+    _workload(
+        "--from", help="Begin of the part to replay: ISO time, or 36h, 2d after the first row.", show_default=False
     ),
 ]
-ToOption = Annotated[
-    str | None,
-    typer.Option("--to", help="End of the part to replay, as --from.", show_default=False, rich_help_panel=WORKLOAD),
-]
+ToOption = Annotated[str | None, _workload("--to", help="End of the part to replay, as --from.", show_default=False)]
 StepOption = Annotated[
     str | None,
-    typer.Option(
-        "--step",
-        help="Time from row to row of a trace without times: 60, 30m, 1h.",
-        show_default=False,
-        rich_help_panel=WORKLOAD,
-    ),
+    _workload("--step", help="Time from row to row of a trace without times: 60, 30m, 1h.", show_default=False),
 ]
-FillGapsOption = Annotated[
-    bool, typer.Option("--fill-gaps", help="Close long gaps of the workload by lines.", rich_help_panel=WORKLOAD)
-]
+FillGapsOption = Annotated[bool, _workload("--fill-gaps", help="Close long gaps of the workload by lines.")]
 NoiseOption = Annotated[
     float | None,
-    typer.Option(
-        "--noise",
-        help="From second to second, relative.",
-        show_default="0.02, or the twin's",
-        min=0,
-        max=1,
-        rich_help_panel=WORKLOAD,
-    ),
+    _workload("--noise", help="From second to second, relative.", show_default="0.02, or the twin's", min=0, max=1),
 ]
 SlowNoiseOption = Annotated[
     float | None,
-    typer.Option(
-        "--slow-noise",
-        help="Over minutes, relative.",
-        show_default="0, or the twin's",
-        min=0,
-        max=1,
-        rich_help_panel=WORKLOAD,
-    ),
+    _workload("--slow-noise", help="Over minutes, relative.", show_default="0, or the twin's", min=0, max=1),
 ]
 TwinOption = Annotated[
     str | None,
-    typer.Option(
-        "--twin",
-        help="Name in conf/twins, or a YAML file.",
-        show_default="that of the workload, wordcount",
-        rich_help_panel=TWIN,
-    ),
+    _twin("--twin", help="Name in conf/twins, or a YAML file.", show_default="that of the workload, wordcount"),
 ]
 RegimeOption = Annotated[
     str | None,
-    typer.Option(
+    _twin(
         "--regime",
         help="What rescales cost: a file of conf/regimes, for example in-place.",
         show_default="as on the twin's own cluster",
-        rich_help_panel=TWIN,
     ),
 ]
 PolicyOption = Annotated[
     str | None,
-    typer.Option(
+    _policies(
         "--policy",
         "--policies",
         help="Policies, separated by commas.",
         show_default="job: perdix,hpa-80,static-MAX; operators: ds2,dhalion,flink-autoscaler; "
         "hosts: btu with units of 10, 30 and 60 min, threshold",
-        rich_help_panel=POLICIES,
     ),
 ]
 ForecasterOption = Annotated[
     str | None,
-    typer.Option(
+    _policies(
         "--forecaster",
         help="Family that each replay fits on the way, or 'ensemble'; 'none': the fallback throughout.",
         show_default="damped-trend",
-        rich_help_panel=POLICIES,
     ),
 ]
-MinimumOption = Annotated[int, typer.Option("--min", help="Fewest workers.", min=1, rich_help_panel=POLICIES)]
-MaximumOption = Annotated[
-    int | None, typer.Option("--max", help="Most workers.", show_default="the twin's", min=1, rich_help_panel=POLICIES)
-]
-RecoveryTimeOption = Annotated[
-    float, typer.Option("--recovery-time", help="Objective, seconds.", min=1, rich_help_panel=OBJECTIVES)
-]
-LatencyOption = Annotated[
-    float, typer.Option("--latency-objective", help="Objective for p95, ms.", min=1, rich_help_panel=OBJECTIVES)
-]
+MinimumOption = Annotated[int, _policies("--min", help="Fewest workers.", min=1)]
+MaximumOption = Annotated[int | None, _policies("--max", help="Most workers.", show_default="the twin's", min=1)]
+RecoveryTimeOption = Annotated[float, _objectives("--recovery-time", help="Objective, seconds.", min=1)]
+LatencyOption = Annotated[float, _objectives("--latency-objective", help="Objective for p95, ms.", min=1)]
 ErrorBudgetOption = Annotated[
-    float,
-    typer.Option(
-        "--error-budget",
-        help="Share of the seconds that may be above it.",
-        min=0.0,
-        max=1.0,
-        rich_help_panel=OBJECTIVES,
-    ),
+    float, _objectives("--error-budget", help="Share of the seconds that may be above it.", min=0.0, max=1.0)
 ]
-FailuresOption = Annotated[
-    int,
-    typer.Option("--failures", help="Workers, or hosts, that crash in each replay.", min=0, rich_help_panel=FAILURES),
-]
+FailuresOption = Annotated[int, _failures("--failures", help="Workers, or hosts, that crash in each replay.", min=0)]
 WorkerPriceOption = Annotated[
     float | None,
-    typer.Option(
-        "--worker-price",
-        help="Of one worker for an hour; 1: cost in worker-hours.",
-        show_default="1",
-        min=0,
-        rich_help_panel=PRICES,
-    ),
+    of_prices("--worker-price", help="Of one worker for an hour; 1: cost in worker-hours.", show_default="1", min=0),
 ]
-SeedsOption = Annotated[int, typer.Option("--seeds", help="How many seeds.", min=1, max=1000, rich_help_panel=RUNS)]
-FirstSeedOption = Annotated[
-    int, typer.Option("--first-seed", help="Seeds are counted from here.", min=0, rich_help_panel=RUNS)
-]
+SeedsOption = Annotated[int, _runs("--seeds", help="How many seeds.", min=1, max=1000)]
+FirstSeedOption = Annotated[int, _runs("--first-seed", help="Seeds are counted from here.", min=0)]
 ExactOption = Annotated[
-    bool,
-    typer.Option(
-        "--exact",
-        help="Play every second also where months of a trace with long steps are replayed.",
-        rich_help_panel=RUNS,
-    ),
+    bool, _runs("--exact", help="Play every second also where months of a trace with long steps are replayed.")
 ]
 ProcessesOption = Annotated[
-    int | None,
-    typer.Option(
-        "--workers", help="Processes at a time.", show_default="as many as cores", min=1, rich_help_panel=RUNS
-    ),
+    int | None, _runs("--workers", help="Processes at a time.", show_default="as many as cores", min=1)
 ]
 DataflowArgument = Annotated[
     str, typer.Argument(metavar="DATAFLOW", help="Name in conf/dataflows, or a YAML file.", show_default=False)
 ]
 StartOption = Annotated[
     str | None,
-    typer.Option(
-        "--start",
-        help="What runs at first: operator=instances,...",
-        show_default="those of its file",
-        rich_help_panel=WORKLOAD,
-    ),
+    _workload("--start", help="What runs at first: operator=instances,...", show_default="those of its file"),
 ]
 SkewOption = Annotated[
     float | None,
-    typer.Option(
+    _workload(
         "--skew",
         help="Share of the records that one instance of each keyed operator gets.",
         show_default="none",
         min=0.01,
         max=1.0,
-        rich_help_panel=WORKLOAD,
     ),
 ]
 TopologyArgument = Annotated[
     str, typer.Argument(metavar="TOPOLOGY", help="Name in conf/topologies, or a YAML file.", show_default=False)
 ]
 PatternOption = Annotated[
-    str | None,
-    typer.Option(
-        "--pattern",
-        help="Arrival patterns, separated by commas.",
-        show_default="all of its file",
-        rich_help_panel=WORKLOAD,
-    ),
+    str | None, _workload("--pattern", help="Arrival patterns, separated by commas.", show_default="all of its file")
 ]
-OutOption = Annotated[
-    Path | None,
-    typer.Option("--out", help="Folder.", show_default="PERDIX_HOME/reports/replay-...", rich_help_panel=OUTPUT),
-]
-PicturesOption = Annotated[
-    bool, typer.Option("--pictures/--no-pictures", help="Draw the four panels.", rich_help_panel=OUTPUT)
-]
-MlflowOption = Annotated[
-    bool, typer.Option("--mlflow/--no-mlflow", help="Record a run per policy.", rich_help_panel=OUTPUT)
-]
+OutOption = Annotated[Path | None, _output("--out", help="Folder.", show_default="PERDIX_HOME/reports/replay-...")]
+PicturesOption = Annotated[bool, _output("--pictures/--no-pictures", help="Draw the four panels.")]
+MlflowOption = Annotated[bool, _output("--mlflow/--no-mlflow", help="Record a run per policy.")]
 JsonFileOption = Annotated[
-    str | None,
-    typer.Option(
-        "--json", help="Write the document to this file; alone or with '-' to standard output.", rich_help_panel=OUTPUT
-    ),
+    str | None, _output("--json", help="Write the document to this file; alone or with '-' to standard output.")
 ]
 
 
