@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +10,6 @@ import typer
 from perdix.cli.how_long import say_beforehand
 from perdix.cli.options import JsonOption
 from perdix.cli.output import UserError, console, emit, number, require_nothing_left, table
-from perdix.cli.signals import restoring
 
 if TYPE_CHECKING:
     from perdix.profiling.plan import Plan
@@ -100,13 +98,8 @@ def _profiled(name: str, config: dict[str, Any], *, show: bool) -> dict[str, Any
         plan = plan_of(chosen, load_twin(chosen.twin))
     if show:
         say_beforehand(*_work_of(plan, live=chosen.live))
-    with (
-        restoring("the job gets the workers back that it had") if config["live"] else nullcontext(),
-        runs.instance(home()) as opened,
-    ):
-        opened.add_dynamic_partitions("stream_jobs", [name])
-        result = runs.run_job("profile", (name, name), opened, console if show else None, config={"profiles": config})
-    return _document(name, runs.metadata(result))
+    restored = "the job gets the workers back that it had" if chosen.live else None
+    return _document(name, runs.measure(home(), "profile", name, {"profiles": config}, restored, show=show))
 
 
 def _work_of(plan: Plan, *, live: bool) -> tuple[str, float | None]:

@@ -6,13 +6,14 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import dagster as dg
 from rich.console import Console
 
-from perdix.cli.output import UserError, styled
+from perdix.cli.output import UserError, console, styled
+from perdix.cli.signals import restoring
 from perdix.pipelines.orphans import end_orphans, owned
 from perdix.pipelines.progress import showing
 from perdix.settings.home import Home, conf_part
@@ -73,6 +74,19 @@ def run_job(
     return result
 
 
+def measure(
+    home: Home, name: str, job: str, config: Mapping[str, Mapping[str, Any]], restored: str | None, *, show: bool
+) -> dict[str, dict[str, Any]]:
+    """Run a Dagster job that measures one stream job, and return the metadata of its assets; raises as :func:`run_job`.
+
+    ``restored``: what the stream job gets back before an interrupt ends the run; ``None``: there is nothing to restore.
+    """
+    with restoring(restored) if restored else nullcontext(), instance(home) as opened:
+        opened.add_dynamic_partitions("stream_jobs", [job])
+        result = run_job(name, (job, job), opened, console if show else None, config=config)
+    return metadata(result)
+
+
 def _definitions(job: str) -> dg.Definitions:
     """Return definitions that know a job, with no more imports than it needs."""
     from perdix.pipelines.ingesting import JOBS, ingesting_defs
@@ -122,8 +136,8 @@ def errors_of_days(result: dg.ExecuteInProcessResult) -> list[str]:
     return [f"{asset}: {row['job']}, {row['day']}: {row['error']}" for asset, row in rows if row["error"]]
 
 
-def _line(console: Console) -> Callable[[str], None]:
-    return lambda said: console.print(styled(f"  {time.strftime('%H:%M:%S')}", "dim"), said)
+def _line(progress: Console) -> Callable[[str], None]:
+    return lambda said: progress.print(styled(f"  {time.strftime('%H:%M:%S')}", "dim"), said)
 
 
 def failed_steps(result: dg.ExecuteInProcessResult) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,7 +11,6 @@ import typer
 from perdix.cli.how_long import START_S, say_beforehand
 from perdix.cli.options import JsonOption
 from perdix.cli.output import UserError, console, emit, number, require_nothing_left, table
-from perdix.cli.signals import restoring
 
 
 def sample(
@@ -88,15 +86,8 @@ def _sampled(name: str, config: dict[str, Any], picture: Path | None, *, show: b
         say_beforehand(
             f"{name}: one worker after the other, of each size that the gradient leads to", None if live else START_S
         )
-    with (
-        restoring("the worker gets the size back that it had") if live else nullcontext(),
-        runs.instance(home()) as opened,
-    ):
-        opened.add_dynamic_partitions("stream_jobs", [name])
-        result = runs.run_job(
-            "sample", (name, name), opened, console if show else None, config={"operator_samples": config}
-        )
-    page = runs.metadata(result)["operator_samples"]
+    restored = "the worker gets the size back that it had" if live else None
+    page = runs.measure(home(), "sample", name, {"operator_samples": config}, restored, show=show)["operator_samples"]
     document = _document(Path(str(page["file"])), str(page["left"]))
     if picture is not None:
         from perdix.assets.sample_pictures import samples_picture
