@@ -79,7 +79,7 @@ def profile(
     runs: list[_Run] = []
     one_by_one = [(scale_out,) for scale_out in plan.scale_outs]
     with ExitStack() as ends:
-        ends.callback(_restore, deployments, notes, on_left)
+        ends.callback(restore, deployments.restore, DeploymentError, notes, on_left)
         for together in [plan.scale_outs] if deployments.side_by_side else one_by_one:
             for scale_out in together:
                 run = _deployed(deployments, scale_out, refused)
@@ -178,10 +178,13 @@ def _end(run: _Run) -> None:
         run.notes.append(f"{run.scale_out} workers could not be deleted: {error}; delete the deployment by hand")
 
 
-def _restore(deployments: Deployments, notes: list[str], on_left: Callable[[str], None] | None) -> None:
+def restore(
+    back: Callable[[], None], problem: type[Exception], notes: list[str], on_left: Callable[[str], None] | None
+) -> None:
+    """Call ``back``; where it raises ``problem``, note what is left to be done by hand, and tell it at once."""
     try:
-        deployments.restore()
-    except DeploymentError as error:
+        back()
+    except problem as error:
         notes.append(f"what ran before could not be restored: {error}; restore it by hand")
         if on_left is not None:
             on_left(notes[-1])

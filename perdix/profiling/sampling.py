@@ -14,6 +14,7 @@ from perdix.models.performance.contract import Sample
 from perdix.models.sampling.contract import SamplingRule
 from perdix.models.sampling.course import Next, next_size
 from perdix.models.sampling.samples import FailedSize, OperatorSamples
+from perdix.profiling.campaign import restore
 from perdix.profiling.convergence import Convergence
 from perdix.profiling.sampling_instance import SamplingError, SamplingInstance, SamplingInstances
 from perdix.settings.size_grid import Grid, GridPoint
@@ -79,7 +80,7 @@ def sample_operator(
     notes: list[str] = []
     core_s = 0.0
     with ExitStack() as ends:
-        ends.callback(_restore, instances, notes, on_left)
+        ends.callback(restore, instances.restore, SamplingError, notes, on_left)
         wanted = next_size(rule, grid, known)
         while wanted.point is not None:
             cpu_cores, memory_mb = grid.size(wanted.point)
@@ -156,15 +157,6 @@ def _try(instances: SamplingInstances, cpu_cores: float, memory_mb: float, plan:
             )
     tried.time = ((began_s, instance.now_s),)
     return tried
-
-
-def _restore(instances: SamplingInstances, notes: list[str], on_left: Callable[[str], None] | None) -> None:
-    try:
-        instances.restore()
-    except SamplingError as error:
-        notes.append(f"what ran before could not be restored: {error}; restore it by hand")
-        if on_left is not None:
-            on_left(notes[-1])
 
 
 def converged_performance(instance: SamplingInstance, plan: SamplingPlan) -> float:
