@@ -5,13 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable
 from pathlib import Path
 
 import pandas as pd
 
 from perdix.models.profiling.profile import Profile, ProfilePoint
-from perdix.telemetry.named_by_content import read_named, write_named
+from perdix.telemetry.named_by_content import newest, read_named, require, write_named
 
 COLUMNS = {
     "job": "string",
@@ -54,12 +53,7 @@ def profile_of(rows: pd.DataFrame, place: str = "the profile") -> Profile:
 
     ``place``: where they are from, for the messages.
     """
-    missing = [name for name in (*COLUMNS, *LISTS) if name not in rows.columns]
-    if missing:
-        raise ValueError(f"{place}: column {', '.join(missing)} is missing; profile the job anew")
-    jobs = rows["job"].unique()
-    if len(jobs) != 1:
-        raise ValueError(f"{place}: a profile is of one job, found {len(jobs)}")
+    require(rows, (*COLUMNS, *LISTS), "job", what="a profile is", place=place, fix="profile the job anew")
     first = rows.iloc[0]
     measured = rows[rows["rate_per_s"].notna()]
     found = rows.dropna(subset=["maximum_per_s"])
@@ -101,9 +95,4 @@ def read_profile(path: Path) -> Profile:
 
 def newest_profile(folder: Path, job: str) -> tuple[Path, Profile] | None:
     """Return the profile of a job that ended last, and its file; ``None`` when the job was never profiled."""
-    found = [(path, read_profile(path)) for path in _files(folder, job)]
-    return max(found, key=lambda item: (item[1].ended_s, item[0].name), default=None)
-
-
-def _files(folder: Path, job: str) -> Iterable[Path]:
-    return sorted((folder / job).glob("*.parquet"))
+    return newest(folder / job, read_profile, lambda profile: profile.ended_s)

@@ -12,7 +12,7 @@ import pandas as pd
 
 from perdix.models.performance.contract import Sample
 from perdix.models.sampling.samples import FailedSize, OperatorSamples
-from perdix.telemetry.named_by_content import read_named, write_named
+from perdix.telemetry.named_by_content import newest, read_named, require, write_named
 
 COLUMNS = {
     "operator": "string",
@@ -57,15 +57,11 @@ def samples_of(rows: pd.DataFrame, place: str = "the samples") -> OperatorSample
 
     ``place``: where they are from, for the messages.
     """
-    missing = [name for name in (*COLUMNS, *LISTS) if name not in rows.columns]
-    if missing:
-        raise ValueError(f"{place}: column {', '.join(missing)} is missing; sample the operator anew")
-    operators = rows["operator"].unique()
-    if len(operators) != 1:
-        raise ValueError(f"{place}: samples are of one operator, found {len(operators)}")
+    fix = "sample the operator anew"
+    require(rows, (*COLUMNS, *LISTS), "operator", what="samples are", place=place, fix=fix)
     failed = rows["why_failed"] != ""
     if rows.loc[~failed, "per_s"].isna().any():
-        raise ValueError(f"{place}: a sample without a performance and without a reason; sample the operator anew")
+        raise ValueError(f"{place}: a sample without a performance and without a reason; {fix}")
     first = rows.iloc[0]
     names = ["cpu_cores", "memory_mb", "per_s", "took_s", "why_failed"]
     taken = rows.loc[~failed, names[:4]].itertuples(index=False)
@@ -101,5 +97,4 @@ def read_samples(path: Path) -> OperatorSamples:
 
 def newest_samples(folder: Path, operator: str) -> tuple[Path, OperatorSamples] | None:
     """Return the samples of an operator that ended last, and their file; ``None`` when it was never sampled."""
-    found = [(path, read_samples(path)) for path in sorted((folder / operator).glob("*.parquet"))]
-    return max(found, key=lambda item: (item[1].ended_s, item[0].name), default=None)
+    return newest(folder / operator, read_samples, lambda samples: samples.ended_s)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import pandas as pd
+
+Content = TypeVar("Content")
 
 
 def write_named(rows: pd.DataFrame, folder: Path, digest: str) -> Path:
@@ -23,3 +27,25 @@ def read_named(path: Path, what: str, fix: str) -> pd.DataFrame:
         return pd.read_parquet(path)
     except (OSError, ValueError) as error:  # pyarrow's errors are ValueErrors
         raise ValueError(f"{path}: not {what}: {error}; {fix}") from error
+
+
+def require(rows: pd.DataFrame, columns: Sequence[str], one: str, *, what: str, place: str, fix: str) -> None:
+    """Raise ``ValueError`` where a column is missing, there is no row, or rows differ in column ``one``.
+
+    ``what``: begins the sentence about ``one``, for example ``a profile is``.
+    ``place``: where the rows are from.
+    """
+    missing = [name for name in columns if name not in rows.columns]
+    if missing:
+        raise ValueError(f"{place}: column {', '.join(missing)} is missing; {fix}")
+    values = rows[one].unique()
+    if len(values) != 1:
+        raise ValueError(f"{place}: {what} of one {one}, found {len(values)}")
+
+
+def newest(
+    folder: Path, read: Callable[[Path], Content], ended_s: Callable[[Content], float]
+) -> tuple[Path, Content] | None:
+    """Return the file of a folder whose content ended last, and that content; ``None`` where there is no file."""
+    found = [(path, read(path)) for path in sorted(folder.glob("*.parquet"))]
+    return max(found, key=lambda item: (ended_s(item[1]), item[0].name), default=None)

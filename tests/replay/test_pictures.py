@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import struct
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from perdix.replay.canvas import BLUE
+from perdix.replay.canvas import BLUE, canvas, draw_columns
 from perdix.replay.comparison_picture import FIXED, STATIC, colours_of, comparison
 from perdix.replay.course_picture import course_picture, recovery_picture
 from perdix.replay.pictures import draw
@@ -218,3 +219,17 @@ class TestFiles:
         assert struct.unpack(">II", png[16:24]) == (1440, 992)
         assert len(png) < 100_000
         assert draw(replays, tmp_path, objective_ms=5_000.0)[0].read_bytes() == png
+
+
+def test_more_columns_than_fit_into_one_picture_are_numbered(tmp_path: Path) -> None:
+    drawn: list[int] = []
+
+    def picture(columns: Sequence[str]) -> Figure:
+        drawn.append(len(columns))
+        return canvas()[0]
+
+    assert [path.name for path in draw_columns("abcd", picture, tmp_path / "few", "ads")] == ["ads.png"]
+    paths = draw_columns("abcde", picture, tmp_path / "many", "ads")
+    assert [path.name for path in paths] == ["ads-1.png", "ads-2.png"]
+    assert drawn == [4, 4, 1]
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in paths)
