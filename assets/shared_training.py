@@ -44,12 +44,10 @@ class Sharing(Protocol):
     @classmethod
     def fit_shared(cls, histories: Sequence[Workload], *, horizon_s: float, seed: int) -> Mapping[str, Any]:
         """Fit to histories of several jobs; return a JSON-serialisable state. Raises ``ValueError`` if it cannot."""
-        ...
 
     @classmethod
     def sharing(cls, models: Sequence[SharedModel]) -> type[Member]:
         """Return the family as fitted to a job by taking the newest model that ends no later than its history."""
-        ...
 
 
 def known_families(names: Iterable[str]) -> dict[str, type[Member]]:

@@ -29,7 +29,6 @@ class Simulated(Protocol):
     @property
     def simulated_s(self) -> float:
         """Sum of all seconds that are replayed."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -50,4 +50,3 @@ class CapacityModel(Protocol):
 
     def capacity(self, scale_out: int) -> Estimate:
         """Return the estimate for ``scale_out`` workers. Raises ``ValueError`` below 1."""
-        ...

@@ -28,7 +28,6 @@ class Curve(Protocol):
 
     def unrounded_for(self, rate_per_s: float, instances: int, true_processing_per_s: float) -> float:
         """Return the parallelism that processes ``rate_per_s``, given what ``instances`` were measured to take."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -39,17 +39,14 @@ class Shared(Protocol):
     @property
     def name(self) -> str:
         """What states call it."""
-        ...
 
     @property
     def until_s(self) -> float:
         """Epoch seconds before which everything lies that it was fitted to."""
-        ...
 
     @property
     def state(self) -> Mapping[str, Any]:
         """Return what :meth:`PooledTrees.fit_shared` returned."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -28,16 +28,12 @@ class LatencyModel(Protocol):
 
     def predict(self, scale_outs: ArrayLike, rates_per_s: ArrayLike) -> LatencyPredictions:
         """Predict for every pair; both broadcast to shape ``(n,)``, workers and records/s."""
-        ...
 
     def learned(self, scale_out: int, rate_per_s: float, latency_ms: float) -> Self:
         """Return the model after one more measurement of the running job (Phoebe: models are updated at runtime)."""
-        ...
 
     def with_rates(self, rates: HighestRates) -> Self:
         """Return the model with a newer T_max, where it reckons with one."""
-        ...
 
     def to_state(self) -> Mapping[str, Any]:
         """Return a JSON-serialisable state."""
-        ...

@@ -33,11 +33,9 @@ class Family(Protocol):
     @property
     def family(self) -> str:
         """Name of the family."""
-        ...
 
     def fit(self, points: Sequence[ProfilePoint], maximum_per_s: Mapping[int, float], seed: int = 0) -> LatencyModel:
         """Fit. Raises ``ValueError`` when the points do not allow it."""
-        ...
 
 
 FAMILIES: tuple[Family, ...] = (UtilisationLatency, PublishedLatency)

@@ -38,12 +38,9 @@ class PerformanceModel(Protocol):
     @property
     def family(self) -> str:
         """Name of the family."""
-        ...
 
     def predict(self, cpu_cores: ArrayLike, memory_mb: ArrayLike) -> Performances:
         """Predict for every pair; both broadcast to shape ``(n,)``."""
-        ...
 
     def to_state(self) -> Mapping[str, Any]:
         """Return a JSON-serialisable state."""
-        ...

@@ -26,12 +26,10 @@ class SamplingRule(Protocol):
     @property
     def name(self) -> str:
         """How it is called on the command line, for example ``fssa-3``."""
-        ...
 
     @property
     def largest_first(self) -> bool:
         """Whether the largest size is sampled before all others."""
-        ...
 
     def sweep(self, last: int, *, reaches_per_s: float | None = None) -> Sweep:
         """Return a new sweep over the indices 0 to ``last``, ascending amounts of the resource.
@@ -39,4 +37,3 @@ class SamplingRule(Protocol):
         ``reaches_per_s``: what the most of this resource is known to make possible, records/s. A sweep that stops where
         performance no longer grows does not do so before it has come near.
         """
-        ...

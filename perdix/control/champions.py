@@ -28,11 +28,9 @@ class ChampionRegistry(Protocol):
 
     def current_version(self, name: str, alias: str = "champion") -> FleetVersion | None:
         """Return the version that holds the alias."""
-        ...
 
     def download(self, name: str, version: int, to: Path) -> Path:
         """Fetch a version's fleet table to a file."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -65,11 +63,9 @@ class ChampionSource(Protocol):
 
     def fleet(self, name: str) -> FleetChampions:
         """Return the fleet table that is believed now."""
-        ...
 
     def refresh(self, now_s: float) -> tuple[str, ...]:
         """Look for new champions; return what went wrong, in words."""
-        ...
 
 
 @dataclass(frozen=True)

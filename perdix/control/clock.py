@@ -23,7 +23,6 @@ class Clock(Protocol):
 
     def now_s(self) -> float:
         """Return epoch seconds (UTC)."""
-        ...
 
 
 class HostClock(Clock, Protocol):
@@ -32,11 +31,9 @@ class HostClock(Clock, Protocol):
     @property
     def boot(self) -> str:
         """What :meth:`elapsed_s` counts from; only times of the same boot can be compared."""
-        ...
 
     def elapsed_s(self) -> float:
         """Return seconds that only ever grow, also while the machine sleeps."""
-        ...
 
 
 @dataclass(frozen=True)

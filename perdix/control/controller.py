@@ -19,7 +19,6 @@ class Stop(Protocol):
 
     def wait(self, timeout: float) -> bool:
         """Wait up to ``timeout`` seconds; return whether it is time to stop."""
-        ...
 
 
 def run(

@@ -30,7 +30,6 @@ class JobsSource(MetricsSource, Protocol):
 
     def read_jobs(self, jobs: Iterable[tuple[StreamJob, float]], now_s: float) -> Mapping[str, Reading | SourceError]:
         """Return each job's window from its second on, or why there is none."""
-        ...
 
 
 @dataclass(frozen=True)

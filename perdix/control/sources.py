@@ -44,7 +44,6 @@ class MetricsSource(Protocol):
 
     def read(self, job: StreamJob, now_s: float, since_s: float) -> Reading:
         """Return the window ``(since_s, now_s]`` up to its newest complete step; the step is the scrape interval."""
-        ...
 
 
 def since_s(now_s: float, newest_s: float | None, tick_interval_s: float, checkpoint_interval_s: float) -> float:

@@ -43,7 +43,6 @@ class AsksAhead(Protocol):
         serve: Callable[[Ready], Iterable[Result | Call[Result]]],
     ) -> Iterator[Result]:
         """Serve jobs as soon as their servers have answered, and yield what that gives."""
-        ...
 
 
 class ServesElsewhere(Protocol):
@@ -51,11 +50,9 @@ class ServesElsewhere(Protocol):
 
     def wanted_for(self, jobs: int) -> bool:
         """Whether so many jobs are better served there."""
-        ...
 
     def turn(self, jobs: Sequence[StreamJob], turn: Any) -> Generator[Any, None, None]:
         """Serve the jobs, and yield what came of it, or who was lost."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -226,7 +226,6 @@ class Policy(Protocol):
 
     def decide(self, situation: Situation) -> Decision:
         """Choose a scale-out within the bounds."""
-        ...
 
 
 @runtime_checkable

@@ -27,24 +27,19 @@ class Deployment(Protocol):
     @property
     def scale_out(self) -> int:
         """Workers."""
-        ...
 
     def measure(self, rate_per_s: float, settle_s: int, measure_s: int) -> Measured:
         """Replay at ``rate_per_s``; wait ``settle_s`` seconds, then measure for ``measure_s``."""
-        ...
 
     def fail(self, within_s: int) -> float | None:
         """Make a worker fail; return seconds until results come out again, ``None`` if not ``within_s`` seconds."""
-        ...
 
     def delete(self) -> None:
         """Give the cluster's resources back; may be called twice."""
-        ...
 
     @property
     def now_s(self) -> float:
         """Epoch seconds, of the clock that the deployment lives by."""
-        ...
 
 
 class Deployments(Protocol):
@@ -53,12 +48,9 @@ class Deployments(Protocol):
     @property
     def side_by_side(self) -> bool:
         """Whether all may run at once; else one is deleted before the next is deployed."""
-        ...
 
     def deploy(self, scale_out: int) -> Deployment:
         """Deploy the job with ``scale_out`` workers."""
-        ...
 
     def restore(self) -> None:
         """Leave everything as it was before the first deployment; called once, at the end."""
-        ...

@@ -32,16 +32,13 @@ class SamplingInstance(Protocol):
 
     def process(self, share: float, for_s: int) -> Observed:
         """Give it ``share`` (0 to 1) of the live workload for ``for_s`` seconds, and watch it."""
-        ...
 
     def stop(self) -> None:
         """Give its share and its resources back; may be called twice."""
-        ...
 
     @property
     def now_s(self) -> float:
         """Epoch seconds, of the clock that the instance lives by."""
-        ...
 
 
 class SamplingInstances(Protocol):
@@ -49,8 +46,6 @@ class SamplingInstances(Protocol):
 
     def start(self, cpu_cores: float, memory_mb: float) -> SamplingInstance:
         """Start an instance with so many cores and MB. Raises :class:`SamplingError` where that is impossible."""
-        ...
 
     def restore(self) -> None:
         """Leave everything as it was before the first one; called once, at the end. Raises :class:`SamplingError`."""
-        ...

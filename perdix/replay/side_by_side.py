@@ -71,7 +71,6 @@ class Seeded(Protocol):
     @property
     def seed(self) -> int:
         """Of everything random in it."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -93,7 +92,6 @@ class HasCases(Protocol):
 
     def cases(self) -> tuple[Any, ...]:
         """Return every replay of it, each :class:`Seeded`."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,6 @@ class Asks(Protocol):
         self, promql: str, start_s: float, end_s: float, step_s: float, *, lookback_s: float | None = None
     ) -> list[Series]:
         """Return the series of a query at ``start_s``, ``start_s + step_s``, ... up to ``end_s``, epoch seconds."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,6 @@ class Pulls(Asks, Protocol):
 
     def pull_jobs(self, queries: EngineQueries, asked: Asked) -> dict[str, Pulled | PrometheusError]:
         """Return job -> what was read of it."""
-        ...
 
 
 @dataclass(frozen=True)

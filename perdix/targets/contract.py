@@ -79,7 +79,6 @@ class Target(Protocol):
 
     def read(self) -> Running:
         """Return what really runs."""
-        ...
 
     def scale(
         self, scale_out: int, idempotency_key: str, mix: Mapping[str, int] | None = None, guard: Guard = unguarded
@@ -90,11 +89,9 @@ class Target(Protocol):
         ``guard``: after all that has to be read first, and again before each further attempt. When it raises, nothing
         leaves.
         """
-        ...
 
     def close(self) -> None:
         """Close the connections, if there are any."""
-        ...
 
 
 @runtime_checkable
@@ -103,13 +100,11 @@ class ScalesOperators(Protocol):
 
     def requested_operators(self) -> Mapping[str, int]:
         """Return operator -> instances that were last asked for."""
-        ...
 
     def scale_operators(
         self, parallelism: Mapping[str, int], idempotency_key: str, guard: Guard = unguarded
     ) -> Running:
         """Ask for the instances of single operators."""
-        ...
 
 
 class Connected(ABC):

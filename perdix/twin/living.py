@@ -23,7 +23,6 @@ class Clock(Protocol):
 
     def now_s(self) -> float:
         """Return epoch seconds (UTC)."""
-        ...
 
 
 class SimulatedClock:

@@ -16,7 +16,6 @@ class ScalesOperators(Protocol):
         self, parallelism: Mapping[str, int], idempotency_key: str, guard: Guard = unguarded
     ) -> Running:
         """Ask for the parallelism of single operators; raises ``TargetError``, and what the guard raises."""
-        ...
 
 
 def in_words(_: int, mix: Mapping[str, int]) -> str:

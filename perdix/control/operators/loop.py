@@ -27,7 +27,6 @@ class ReadsOperators(Protocol):
 
     def read_dataflow(self) -> DataflowReading:
         """Return the job at this moment; raises ``TargetError``."""
-        ...
 
 
 def looks(

@@ -289,15 +289,12 @@ class Transactions(Protocol):
 
     def reading(self) -> AbstractContextManager[sa.Connection]:
         """Open a transaction that only reads."""
-        ...
 
     def writing(self) -> AbstractContextManager[sa.Connection]:
         """Open a transaction that writes: all of it is kept, or on an exception none of it."""
-        ...
 
     def writing_once(self) -> AbstractContextManager[sa.Connection]:
         """Open a transaction that writes with one statement, which is all or nothing by itself."""
-        ...
 
 
 class Database:

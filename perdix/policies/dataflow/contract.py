@@ -70,4 +70,3 @@ class DataflowPolicy(Protocol):
 
     def decide(self, situation: DataflowSituation) -> DataflowDecision:
         """Choose the parallelism of every operator."""
-        ...

@@ -190,4 +190,3 @@ class HostsPolicy(Protocol):
 
     def decide(self, situation: HostsSituation) -> HostsDecision:
         """Choose what to start, stop, move, lease and release."""
-        ...

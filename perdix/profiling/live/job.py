@@ -33,15 +33,12 @@ class RunningLoad(Protocol):
 
     def at(self, rate_per_s: float) -> None:
         """Let so many records/s arrive from now on, and no others."""
-        ...
 
     def check(self) -> None:
         """Raise when they no longer arrive."""
-        ...
 
     def stop(self) -> None:
         """Let nothing arrive any more; may be called twice."""
-        ...
 
 
 class LiveError(PlainError):
