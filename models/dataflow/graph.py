@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
@@ -78,12 +78,6 @@ class Dataflow:
         except CycleError as error:
             raise ValueError(f"the dataflow has a cycle: {' -> '.join(error.args[1])}; remove an edge of it") from None
         return cls(tuple(by_name[name] for name in order))
-
-    @classmethod
-    def of_edges(cls, edges: Sequence[tuple[str, str]]) -> Dataflow:
-        """Return the dataflow of ``(upstream, downstream)`` edges; raises as :meth:`of`."""
-        names = dict.fromkeys(name for edge in edges for name in edge)
-        return cls.of(Operator(name, tuple(up for up, down in edges if down == name)) for name in names)
 
     def __iter__(self) -> Iterator[Operator]:
         return iter(self.operators)

@@ -90,14 +90,6 @@ class ScalingCurve:
         table = self._table(math.ceil(float(asked.max())))
         return np.asarray(np.interp(asked, np.arange(len(table)), table))
 
-    def instances_for(self, per_s: float, tolerance: float = 1e-6) -> int | None:
-        """Return the fewest instances that take ``per_s`` records/s; ``None``: nothing was observed yet."""
-        if not self.points:
-            return None
-        last = self.points[-1]
-        exact = self.unrounded_for(per_s, last.instances, float(self.per_s(last.instances)))
-        return max(1, math.ceil(exact * (1.0 - tolerance)))
-
     def unrounded_for(self, rate_per_s: float, instances: int, true_processing_per_s: float) -> float:
         """Return the parallelism that takes ``rate_per_s``, given what ``instances`` were just measured to take.
 

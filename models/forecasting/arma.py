@@ -100,16 +100,6 @@ class Arima:
         weights = np.linalg.solve(np.eye(size) + responses @ responses.T, -responses @ innovations)
         return np.asarray(ends[0] + weights @ ends[1:])
 
-    def standard_errors(self, steps: int) -> Values:
-        """Return the standard deviation of the forecast error by lead, from the psi weights, shape ``(steps,)``."""
-        phi, theta = self._polynomials
-        impulse = np.zeros(steps)
-        impulse[0] = 1.0
-        psi = _filtered(theta, phi, impulse)
-        for _ in range(self.d):
-            psi = np.cumsum(psi)
-        return np.asarray(np.sqrt(self.sigma2 * np.cumsum(psi**2)))
-
     def to_state(self) -> dict[str, Any]:
         """Return a JSON-serialisable state."""
         return {

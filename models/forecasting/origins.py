@@ -49,19 +49,6 @@ class Stops:
         return self.origins_s[self.scored]
 
 
-def spaced_origins(history: Workload, count: int, first_s: float, horizon_s: float = HORIZON_S) -> Values:
-    """Return up to ``count`` origins on the history's grid, from ``first_s`` to one horizon before its end.
-
-    Fewer when the grid has fewer steps there; empty when the history ends before.
-    """
-    first = int(np.ceil((first_s - history.start_s) / history.step_s - 1e-9))
-    last = len(history) - _steps(history, horizon_s)
-    if last < max(first, 1):
-        return np.empty(0)
-    steps = np.unique(np.linspace(max(first, 1), last, count).astype(int))
-    return history.start_s + history.step_s * steps
-
-
 def stops_of(history: Workload, horizon_s: float = HORIZON_S) -> Stops:
     """Return where to judge forecasters of a history.
 

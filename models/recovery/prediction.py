@@ -75,14 +75,6 @@ def predict_recovery_s(
     return float(found[0])
 
 
-def highest_utilisation(target_s: float, downtime_s: float, checkpoint_interval_s: float) -> float:
-    """Return the highest workload, as a share of capacity, that recovers within ``target_s`` under a flat workload.
-
-    From ``downtime + (downtime + checkpoint) r / (1 - r) <= target``; 0 when the downtime alone exceeds the target.
-    """
-    return max(0.0, (target_s - downtime_s) / (target_s + checkpoint_interval_s))
-
-
 def _through(rates: Values, step_s: float, capacities: Values, downtimes: Values, backlog: float) -> Values:
     """Find the step in which the work done first reaches the work to do; shape ``(n,)``."""
     ends = step_s * np.arange(1, len(rates) + 1)

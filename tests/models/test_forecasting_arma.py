@@ -56,17 +56,6 @@ def test_equal_to_pmdarima_after_the_fit_and_after_new_data(order, intercept):
     assert np.allclose(ours.forecast(series, 60), expected, atol=1e-3 * scale)
 
 
-@pytest.mark.parametrize("order", [(1, 0, 1), (2, 1, 1), (1, 2, 1)])
-def test_standard_errors_equal_pmdarimas_interval(order):
-    pmdarima = pytest.importorskip("pmdarima")
-    series = simulated(150, order[1], seed=5)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        fitted = pmdarima.ARIMA(order, with_intercept=False, maxiter=30).fit(series)
-        errors = fitted.arima_res_.get_forecast(30).se_mean
-    assert np.allclose(_numbers(fitted, 1.0).standard_errors(30), errors, rtol=1e-2)
-
-
 def test_an_unwritten_order_is_a_walk_a_drift_or_a_line():
     series = np.array([1.0, 2.0, 4.0, 7.0])
     assert Arima(1, 0.0, (), (), 1.0).forecast(series, 3).tolist() == [7.0, 7.0, 7.0]

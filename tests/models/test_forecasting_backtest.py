@@ -10,7 +10,7 @@ from perdix.models.forecasting.backtest import backtest, backtest_fitted
 from perdix.models.forecasting.contract import Workload
 from perdix.models.forecasting.families import ENSEMBLE, FAMILIES, DampedTrend, LastValue, Linear
 from perdix.models.forecasting.forecaster import Forecaster
-from perdix.models.forecasting.origins import Stops, spaced_origins
+from perdix.models.forecasting.origins import Stops
 
 QUICK = {family.family: family for family in (LastValue, Linear, DampedTrend)}
 
@@ -31,6 +31,12 @@ def trace(seed: int = 0, count: int = 720, step_s: float = 10.0) -> Workload:
     at_s = step_s * np.arange(count)
     rates = 30_000 + 10_000 * np.sin(2 * np.pi * at_s / 3600) + rng.normal(0, 150, count)
     return Workload(1_700_000_000.0, step_s, rates)
+
+
+def spaced_origins(history, count, first_s):
+    """``count`` origins on the history's grid, from ``first_s`` to 15 minutes before its end."""
+    first, last = (round((at_s - history.start_s) / history.step_s) for at_s in (first_s, history.end_s - 900))
+    return history.start_s + history.step_s * np.linspace(first, last, count).astype(int)
 
 
 def alone(family, history, **options):

@@ -6,22 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perdix.models.forecasting.contract import Workload
-from perdix.models.forecasting.origins import SCORED, WARM_UP, least_steps, spaced_origins, stops_of
+from perdix.models.forecasting.origins import SCORED, WARM_UP, least_steps, stops_of
 
 
 def history_of(seconds: float, step_s: float = 10.0) -> Workload:
     return Workload(1_700_000_000.0, step_s, np.ones(int(seconds / step_s)))
-
-
-def test_spaced_origins_are_on_the_grid_and_leave_a_whole_truth():
-    history = history_of(7200)
-    origins_s = spaced_origins(history, 10, history.start_s + 1800)
-    assert len(origins_s) == 10
-    assert origins_s[0] == history.start_s + 1800
-    assert origins_s[-1] == history.end_s - 900
-    assert np.allclose((origins_s - history.start_s) % history.step_s, 0.0)
-    assert len(spaced_origins(history, 10, history.end_s)) == 0
-    assert len(spaced_origins(Workload(0.0, 60.0, np.ones(16)), 10, 0.0)) == 1
 
 
 def test_a_week_is_judged_in_blocks_of_its_second_half():

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from perdix.models.forecasting.contract import Forecast
 from perdix.models.recovery.geometric import geometric_recoveries_s
-from perdix.models.recovery.prediction import highest_utilisation, predict_recoveries_s
+from perdix.models.recovery.prediction import predict_recoveries_s
 
 
 def forecast(rates, step_s=1.0):
@@ -32,8 +32,8 @@ def test_vectors_of_constant_load(share, without_end, cut_at_1_s):
 
 @pytest.mark.parametrize(("downtime_s", "share"), [(90.0, 0.474), (110.0, 0.368), (130.0, 0.263)])
 def test_largest_utilisation_that_recovers_in_180_s(downtime_s, share):
-    assert highest_utilisation(180.0, downtime_s, 10.0) == pytest.approx(share, abs=5e-4)
-    just = highest_utilisation(180.0, downtime_s, 10.0)
+    just = (180.0 - downtime_s) / (180.0 + 10.0)
+    assert just == pytest.approx(share, abs=5e-4)
     found = geometric_recoveries_s(FLAT, [LOAD / just, LOAD / (just + 0.02)], downtime_s, 10.0, LOAD)
     assert found[0] <= 180.0 < found[1]
     assert found[0] == pytest.approx(180.0, abs=1.0)

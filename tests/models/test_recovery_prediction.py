@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdix.models.forecasting.contract import Forecast
-from perdix.models.recovery.prediction import highest_utilisation, predict_recoveries_s, predict_recovery_s
+from perdix.models.recovery.prediction import predict_recoveries_s, predict_recovery_s
 
 
 def forecast(rates, step_s=1.0):
@@ -36,10 +36,9 @@ def test_the_step_of_the_forecast_does_not_matter(step_s):
 
 
 def test_highest_utilisation_for_600_seconds():
-    highest = highest_utilisation(600, 30, 10)
+    highest = (600 - 30) / (600 + 10)  # of the capacity, from downtime + (downtime + checkpoint) r / (1 - r) <= 600
     assert highest == pytest.approx(0.934, abs=0.001)
     assert predict_recovery_s(FLAT, 100_000 / highest, 30, 10, 100_000) == pytest.approx(600.0)
-    assert highest_utilisation(20, 30, 10) == 0.0
 
 
 def test_lag_adds_to_the_backlog():

@@ -446,7 +446,7 @@ def test_original_takes_an_error_of_rounding_for_an_instance() -> None:
 
 
 def test_original_counts_the_whole_output_for_every_branch() -> None:
-    graph = Dataflow.of_edges([("source", "a"), ("source", "b")])
+    graph = Dataflow((Operator("source"), Operator("a", ("source",)), Operator("b", ("source",))))
     truth = {"a": Truth(10.0), "b": Truth(10.0)}
     steady = Steady(graph, {"source": 100.0}, truth, {"source": {"a": 0.7, "b": 0.3}})
     assert ds2().decide(steady.situation({"source": 1, "a": 1, "b": 1})).parallelism == {"source": 1, "a": 7, "b": 3}

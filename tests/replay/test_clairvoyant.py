@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from perdix.models.recovery.prediction import highest_utilisation
 from perdix.replay.clairvoyant.bound import (
     Clairvoyant,
     Impossible,
@@ -216,7 +215,7 @@ def test_no_plan_that_a_run_would_be_praised_for_is_cheaper() -> None:
 
 
 def test_a_constant_load_needs_what_recovers_from_a_failure() -> None:
-    most = highest_utilisation(600.0, downtime_s=28.0, checkpoint_interval_s=10.0) * 400.0
+    most = (600.0 - 28.0) / (600.0 + 10.0) * 400.0  # downtime + (downtime + checkpoint) r / (1 - r) = 600 s
     for load, workers in ((0.0, 1), (most - 1.0, 4), (most + 7.0, 5)):
         found = clairvoyant(np.full(3_600, load), LINEAR, OBJECTIVES, BOUNDS)
         assert isinstance(found, Clairvoyant)
