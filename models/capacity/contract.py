@@ -1,10 +1,10 @@
-"""The contract of a capacity model."""
+"""What a capacity model says of a scale-out."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import Self
 
 # What an interval reaches on either side, in standard deviations, to hold the truth in nine cases of ten: measured
 # (decision 58). A normal distribution would ask for 1.64; doubts that are added up are more than what comes of them.
@@ -43,10 +43,3 @@ class Estimate:
     def at(self, deviations: float) -> float:
         """Return the capacity so many standard deviations above the estimate, records/s, of one that is usable."""
         return self.per_s * math.exp(deviations * self.log_sd)
-
-
-class CapacityModel(Protocol):
-    """Anything that can say what a scale-out can take."""
-
-    def capacity(self, scale_out: int) -> Estimate:
-        """Return the estimate for ``scale_out`` workers. Raises ``ValueError`` below 1."""

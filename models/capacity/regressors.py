@@ -202,10 +202,6 @@ class XGBoost(Trees):
             n_jobs=1,
         )
 
-    def model_bytes(self) -> bytes:
-        """Return the booster in UBJSON, XGBoost's own format without pickled objects."""
-        return bytes(self.estimator.get_booster().save_raw("ubj"))
-
 
 FAMILIES: tuple[type[Regressor], ...] = (Linear, RandomForest, GradientBoosting, XGBoost, Ratio)
 

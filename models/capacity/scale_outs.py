@@ -46,7 +46,7 @@ MOST_PER_WORKER_PER_S = 1e9  # records/s: no worker takes more
 
 @dataclass(frozen=True)
 class ScaleOuts:
-    """A :class:`~perdix.models.capacity.contract.CapacityModel` that learns online; updates return another one."""
+    """What every scale-out can take, learned online; updates return another one."""
 
     scale_out: int | None = None  # the current scale-out; ``None`` before anything was seen
     # Lines of the workers at it, started anew at every rescale because keys are dealt anew

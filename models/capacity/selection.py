@@ -21,7 +21,7 @@ from perdix.models.capacity.cross_validation import (
 )
 from perdix.models.capacity.evidence import Evidence
 from perdix.models.capacity.pairing import COLUMNS, scale_out_of
-from perdix.models.capacity.regressors import FAMILIES, Linear, Regressor, XGBoost
+from perdix.models.capacity.regressors import FAMILIES, Linear, Regressor
 from perdix.models.capacity.scale_outs import ScaleOuts
 from perdix.models.verdict import Verdict
 
@@ -61,13 +61,6 @@ class TrainedCapacity:
     maximum: int
     # The winner's capacities when it had not learnt from the held-out minutes: what the gate judges
     held_out: Mapping[int, float] = field(default_factory=dict)
-    xgboost_ubj: bytes | None = None  # the XGBoost candidate in UBJSON, to be logged; the loop never reads it
-
-    @property
-    def table(self) -> pd.DataFrame:
-        """Metrics, one row per candidate, best first."""
-        rows = [{key: value for key, value in asdict(item).items() if key != "table"} for item in self.candidates]
-        return pd.DataFrame(rows).sort_values("score", kind="stable").reset_index(drop=True)
 
     @property
     def best(self) -> CapacityCandidate:
@@ -105,17 +98,13 @@ def select_capacity(
     rows = _usable(frame)
     model = ScaleOuts.from_features(rows)
     trial = _Trial(rows, high_cpu_fold(rows), left_out_folds(rows), bounds_maximum, seed, timer)
-    tried = [trial.of(family) for family in families]
-    candidates = tuple(candidate for candidate, _ in tried)
-    ranked = sorted(range(len(tried)), key=lambda i: (candidates[i].score, families[i] is not Linear))
+    candidates = tuple(trial.of(family) for family in families)
+    ranked = sorted(range(len(candidates)), key=lambda i: (candidates[i].score, families[i] is not Linear))
     winner = candidates[ranked[0]]
     if winner.family != Linear.family:
         model = model.believing(_learnt(winner, model))
     held_out = trial.held_out(families[ranked[0]]) if not winner.error else {}
-    boosted = next((fitted for _, fitted in tried if isinstance(fitted, XGBoost)), None)
-    return TrainedCapacity(
-        candidates, winner.family, model, bounds_maximum, held_out, boosted.model_bytes() if boosted else None
-    )
+    return TrainedCapacity(candidates, winner.family, model, bounds_maximum, held_out)
 
 
 def challenge(champion: ScaleOuts | None, trained: TrainedCapacity, frame: pd.DataFrame, seed: int = 0) -> Verdict:
@@ -159,7 +148,7 @@ class _Trial:
     seed: int
     timer: Callable[[], float]
 
-    def of(self, family: type[Regressor]) -> tuple[CapacityCandidate, Regressor | None]:
+    def of(self, family: type[Regressor]) -> CapacityCandidate:
         """Fit and judge one family; one that cannot be fitted says why and does not stop the others."""
         try:
             began = self.timer()
@@ -169,10 +158,10 @@ class _Trial:
             unseen = [capacity_score(family.fit(f.train, self.seed).capacity, f.test).mape for f in self.left_out]
             table = fitted.table(self.maximum)
         except ValueError as error:
-            return CapacityCandidate(family.family, family.notes, error=str(error)), None
+            return CapacityCandidate(family.family, family.notes, error=str(error))
         unseen_mape = float(np.mean(unseen)) if unseen else math.nan
         known = [value for value in (capacity.mape, unseen_mape) if math.isfinite(value)]
-        candidate = CapacityCandidate(
+        return CapacityCandidate(
             family.family,
             family.notes,
             workers.mae_per_s,
@@ -184,7 +173,6 @@ class _Trial:
             fit_s,
             table,
         )
-        return candidate, fitted
 
     def held_out(self, family: type[Regressor]) -> dict[int, float]:
         """Return the family's capacities without the held-out minutes; empty where nothing was held out."""
