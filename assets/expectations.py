@@ -94,12 +94,6 @@ def run_suite(frame: Frame, suite: Suite, *, now_s: float) -> list[ExpectationOu
     return [outcomes[rule.name] for rule in (*suite.rules, *suite.facts)]
 
 
-def verify_suite(suite: Suite) -> None:
-    """Build every expectation without running it. Raises ``SettingsError`` naming file and line."""
-    for rule in (*suite.rules, *suite.facts):
-        _expectation(suite, rule)
-
-
 def write_outcomes(outcomes: Sequence[ExpectationOutcome], path: Path, *, suite: Suite, at_s: float) -> Path:
     """Write everything that is known about the outcomes as one JSON document, whole or not at all."""
     document = {

@@ -22,16 +22,6 @@ class AdvisoryTarget:
         if scale_out is not None:
             self.observe(scale_out)
 
-    @property
-    def advised(self) -> int | None:
-        """Workers that were last advised."""
-        return self._advised
-
-    @property
-    def advised_mix(self) -> Mapping[str, int]:
-        """Size -> workers that were last advised; empty where they are equal."""
-        return self._advised_mix
-
     def observe(self, scale_out: int) -> None:
         """Tell the target how many workers the metrics show."""
         if scale_out < 1:

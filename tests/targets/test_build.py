@@ -23,6 +23,6 @@ def test_advice_needs_to_know_what_runs():
     target.observe(3)
     assert target.read().scale_out == 3
     assert target.scale(5, "a").scale_out == 3
-    assert target.advised == 5
+    assert target.read().requested == 5
     with pytest.raises(TargetError):
         target.observe(0)

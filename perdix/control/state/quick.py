@@ -50,10 +50,6 @@ class Answer:
         row = self.cursor.fetchone()
         return None if row is None else row[0]
 
-    def scalar_one(self) -> Any:
-        """Return the first value of the row that there always is."""
-        return self.cursor.fetchone()[0]
-
 
 class QuickConnection:
     """Stands in for a connection to SQLite; what is not marked goes through it.
