@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any, NamedTuple
 
-from perdix.policies.flink_autoscaler.delay import PendingScaleDown, Wanted
+from perdix.policies.flink_autoscaler.delay import PendingScaleDown
 from perdix.policies.flink_autoscaler.graph import Measured, Sample, Samples
 from perdix.policies.flink_autoscaler.history import Rescale, Restart
 from perdix.policies.flink_autoscaler.job import JobState
@@ -34,7 +33,6 @@ class Memory:
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON-serialisable values; what is not finite becomes null, and is not known afterwards."""
-        pending = self.state.pending
         return {
             "parallelism": dict(self.parallelism),
             "first_s": self.first_s,
@@ -44,10 +42,7 @@ class Memory:
             ],
             "history": {name: [finite_or_null(one) for one in several] for name, several in self.state.history.items()},
             "restarts": [finite_or_null(one) for one in self.state.restarts],
-            "pending": {
-                name: [one.first_s, [[w.at_s, w.parallelism, w.outside] for w in one.wanted]]
-                for name, one in pending.items()
-            },
+            "pending": {name: one.to_json() for name, one in self.state.pending.items()},
         }
 
     @classmethod
@@ -57,14 +52,14 @@ class Memory:
         samples = [one for one in parts_of(found.get("samples"), _sample) if set(names) <= set(one.vertices)]
         pending = {
             name: one
-            for name, one in parts_by_name(found.get("pending"), _pending).items()
+            for name, one in parts_by_name(found.get("pending"), PendingScaleDown.of_json).items()
             if one.first_s <= now_s and one.below(parallelism.get(name, 0))
         }
-        history = parts_by_name(found.get("history"), lambda several: tuple(parts_of(several, _rescale)))
+        history = parts_by_name(found.get("history"), lambda several: tuple(parts_of(several, Rescale.of_json)))
         known = {name: tuple(one for one in several if one.at_s <= now_s) for name, several in history.items()}
         return cls(
             tuple(one for one in samples if one.at_s < now_s),
-            JobState(known, pending, tuple(parts_of(found.get("restarts"), _restart))),
+            JobState(known, pending, tuple(parts_of(found.get("restarts"), Restart.of_json))),
             parallelism,
             part_of(found.get("first_s"), number),
             part_of(found.get("asked"), lambda values: Asked(number(values[0]), counts(values[1]))),
@@ -83,23 +78,6 @@ def _sample(values: Sequence[Any]) -> Sample:
 def _measured(values: Sequence[Any]) -> Measured:
     records_in, records_out, load, in_per_s, busy_ms, lag, observed_per_s = (null_as_nan(value) for value in values)
     return Measured(records_in, records_out, load, in_per_s, busy_ms, lag, observed_per_s)
-
-
-def _rescale(values: Sequence[Any]) -> Rescale:
-    true_per_s, expected_per_s = (null_as_nan(value) for value in values[3:5])
-    return Rescale(number(values[0]), int(values[1]), int(values[2]), true_per_s, expected_per_s)
-
-
-def _restart(values: Sequence[Any]) -> Restart:
-    at_s, took_s = (number(value) for value in values)
-    return Restart(at_s, took_s)
-
-
-def _pending(values: Sequence[Any]) -> PendingScaleDown:
-    wanted = tuple(Wanted(number(at_s), int(n), bool(outside)) for at_s, n, outside in values[1])
-    if any(before.parallelism <= after.parallelism for before, after in pairwise(wanted)):
-        raise ValueError("not a monotonic deque")
-    return PendingScaleDown(number(values[0]), wanted)
 
 
 def counters_of(sample: Sample | None, name: str) -> tuple[float, float, float]:

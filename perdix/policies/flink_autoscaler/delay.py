@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from perdix.policies.remembering import number
 
 
 class Wanted(NamedTuple):
@@ -37,6 +41,18 @@ class PendingScaleDown:
     def due(self, now_s: float, interval_s: float) -> Wanted | None:
         """Return the greatest wish of the interval once it has lasted that long."""
         return self.wanted[0] if self.wanted and now_s - interval_s >= self.first_s else None
+
+    def to_json(self) -> list[Any]:
+        """Return it as JSON-serialisable values."""
+        return [self.first_s, [list(one) for one in self.wanted]]
+
+    @classmethod
+    def of_json(cls, values: Sequence[Any]) -> PendingScaleDown:
+        """Return that of :meth:`to_json`. Raises ``ValueError``, ``TypeError`` or ``LookupError`` where it is none."""
+        wanted = tuple(Wanted(number(at_s), int(n), bool(outside)) for at_s, n, outside in values[1])
+        if any(before.parallelism <= after.parallelism for before, after in pairwise(wanted)):
+            raise ValueError("not a monotonic deque")
+        return cls(number(values[0]), wanted)
 
 
 def pend(

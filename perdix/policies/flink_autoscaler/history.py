@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from perdix.policies.flink_autoscaler.options import FlinkAutoscalerOptions
+from perdix.policies.remembering import null_as_nan, number
 
 RESTARTS_AGE_S = 86_400.0
 
@@ -20,12 +21,24 @@ class Rescale(NamedTuple):
     true_per_s: float
     expected_per_s: float
 
+    @classmethod
+    def of_json(cls, values: Sequence[Any]) -> Rescale:
+        """Return one that was kept as a list. Raises ``ValueError``, ``TypeError`` or ``LookupError`` for another."""
+        true_per_s, expected_per_s = (null_as_nan(value) for value in values[3:5])
+        return cls(number(values[0]), int(values[1]), int(values[2]), true_per_s, expected_per_s)
+
 
 class Restart(NamedTuple):
     """How long a rescale took from the decision until the job ran again."""
 
     at_s: float
     took_s: float
+
+    @classmethod
+    def of_json(cls, values: Sequence[Any]) -> Restart:
+        """Return one that was kept as a list. Raises ``ValueError`` or ``TypeError`` for another."""
+        at_s, took_s = (number(value) for value in values)
+        return cls(at_s, took_s)
 
 
 def remembered(history: Sequence[Rescale], new: Rescale, options: FlinkAutoscalerOptions) -> tuple[Rescale, ...]:
