@@ -11,8 +11,9 @@ from perdix.control import memory_room
 from perdix.control.founded import founded, full
 from perdix.control.state.store import DAY_S
 from perdix.models.recovery.downtime import Downtimes
+from perdix.policies.asking import answer_of
 from perdix.policies.contract import Decision, Policy, Reason, Situation
-from perdix.policies.holding import held_back
+from perdix.policies.holding import held_back, hold
 from perdix.policies.wording import workers
 from perdix.settings.stream_job import GRACE_S, StreamJob
 from perdix.targets.contract import Running
@@ -140,29 +141,27 @@ def decide(policy: Policy, situation: Situation, circumstances: Circumstances) -
 
 def _ask(policy: Policy, situation: Situation) -> Decision:
     """Return the policy's answer, or a hold where it fails or answers what cannot be: a defect must not scale a job."""
-    try:
-        proposed: object = policy.decide(situation)
-    except Exception as error:  # whatever a policy raises, the loop goes on
-        return _invalid(policy, situation, f"it failed: {type(error).__name__}: {error}")
-    if not isinstance(proposed, Decision):
-        return _invalid(policy, situation, f"it answered {proposed!r}, which is no decision")
-    impossible = _impossible(proposed, situation)
-    return proposed if impossible is None else _invalid(policy, situation, impossible)
+    answer = answer_of(policy.decide, situation, _impossible, "it failed: ")
+    if not isinstance(answer, str):
+        return answer
+    sentence = f"The policy {policy.name} cannot be followed: {answer}."
+    return replace(hold(policy.name, situation, Reason.HOLD_INVALID, sentence), mix=situation.mix)
 
 
-def _impossible(proposed: Decision, situation: Situation) -> str | None:
+def _impossible(proposed: object, situation: Situation) -> str | None:
     """Return what is wrong with an answer, in words."""
+    if not isinstance(proposed, Decision):
+        return f"it answered {proposed!r}, which is no decision"
     wanted, bounds = proposed.scale_out, situation.bounds
     if not isinstance(wanted, int) or isinstance(wanted, bool):
         return f"it answered {wanted!r}, which is no number of workers"
     if wanted != situation.scale_out and not bounds.minimum <= wanted <= bounds.maximum:
         return f"it answered {wanted}, outside {bounds.minimum}..{bounds.maximum}"
-    if proposed.mix:
-        wrong = _impossible_mix(proposed, situation)
-        if wrong is not None:
-            return wrong
-    if proposed.recovery_s is not None and not _is_time(proposed.recovery_s):
-        return f"it predicted a recovery of {proposed.recovery_s!r} s"
+    wrong = _impossible_mix(proposed, situation) if proposed.mix else None
+    if wrong is None and proposed.recovery_s is not None and not _is_time(proposed.recovery_s):
+        wrong = f"it predicted a recovery of {proposed.recovery_s!r} s"
+    if wrong is not None:
+        return wrong
     try:
         json.dumps(dict(proposed.memory), allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
@@ -184,12 +183,6 @@ def _impossible_mix(proposed: Decision, situation: Situation) -> str | None:
 
 def _is_time(value: object) -> bool:
     return isinstance(value, int | float) and value >= 0
-
-
-def _invalid(policy: Policy, situation: Situation, why: str) -> Decision:
-    sentence = f"The policy {policy.name} cannot be followed: {why}."
-    held = Decision(policy.name, situation.scale_out, Reason.HOLD_INVALID, sentence, memory=situation.memory)
-    return replace(held, mix=situation.mix)
 
 
 def _contradicted(decision: Decision, situation: Situation, circumstances: Circumstances) -> Decision:

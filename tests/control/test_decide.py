@@ -184,6 +184,7 @@ def nested(depth: int) -> list[Any]:
         pytest.param(answer(scale_out=-3), "-3, outside 1..12", id="negative"),
         pytest.param(answer(scale_out=13), "13, outside 1..12", id="above the bounds"),
         pytest.param(answer(scale_out=10**12), "outside 1..12", id="absurd"),
+        pytest.param(answer(mix=[6]), "it failed: AttributeError", id="a mix without names"),
         pytest.param(answer(recovery_s=math.nan), "nan", id="a recovery that is not a number"),
         pytest.param(answer(recovery_s=-1.0), "-1.0", id="a recovery before the stop"),
         pytest.param(answer(recovery_s="soon"), "soon", id="a word for a recovery"),

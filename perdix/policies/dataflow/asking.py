@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from perdix.policies.asking import answer_of
 from perdix.policies.contract import Reason
 from perdix.policies.dataflow.contract import DataflowDecision, DataflowPolicy, DataflowSituation
 from perdix.policies.dataflow.holding import hold
@@ -9,15 +10,10 @@ from perdix.policies.dataflow.holding import hold
 
 def decided(policy: DataflowPolicy, situation: DataflowSituation) -> DataflowDecision:
     """Return the policy's decision, or that it is held because there is none that can be carried out."""
-    try:
-        decision = policy.decide(situation)
-        wrong = _impossible(decision, situation)
-    except Exception as error:  # a policy is a stranger: whatever it raises must not end who asks it
-        wrong = f"{type(error).__name__}: {error}"
-    else:
-        if wrong is None:
-            return decision
-    return hold(policy.name, situation, Reason.HOLD_INVALID, f"Held: {wrong}.")
+    answer = answer_of(policy.decide, situation, _impossible)
+    if isinstance(answer, str):
+        return hold(policy.name, situation, Reason.HOLD_INVALID, f"Held: {answer}.")
+    return answer
 
 
 def _impossible(decision: DataflowDecision, situation: DataflowSituation) -> str | None:

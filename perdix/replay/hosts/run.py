@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from perdix.policies.asking import answer_of
 from perdix.policies.hosts.contract import HostsDecision, HostsPolicy, HostsSituation, Step
 from perdix.replay.hosts.case import HostsCase
 from perdix.replay.hosts.forecast import ArrivalForecasts
@@ -138,19 +139,14 @@ def _pass(twin: HostsTwin, seconds: int, deaths: list[tuple[int, float]]) -> Non
 
 def _decided(policy: HostsPolicy, situation: HostsSituation, problems: list[str]) -> HostsDecision:
     """Return the policy's decision, or that all stays because there is none that can be carried out."""
-    try:
-        decision = policy.decide(situation)
-        wrong = _nonsense(decision)
-    except Exception as error:  # a policy is a stranger: whatever it raises must not end the comparison
-        wrong = f"{type(error).__name__}: {error}"
-    else:
-        if wrong is None:
-            return decision
-    problems.append(f"at {situation.now_s:g} s: {wrong}")
-    return HostsDecision(policy.name, (), f"Held: {wrong}.", situation.memory)
+    answer = answer_of(policy.decide, situation, _nonsense)
+    if not isinstance(answer, str):
+        return answer
+    problems.append(f"at {situation.now_s:g} s: {answer}")
+    return HostsDecision(policy.name, (), f"Held: {answer}.", situation.memory)
 
 
-def _nonsense(decision: object) -> str | None:
+def _nonsense(decision: object, _: HostsSituation) -> str | None:
     """Return why an answer is no decision, or ``None``."""
     if not isinstance(decision, HostsDecision):
         return f"it answers {decision!r:.80}, which is no decision"
