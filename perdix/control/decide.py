@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from perdix.control import memory_room
 from perdix.control.founded import founded, full
 from perdix.control.state.store import DAY_S
 from perdix.models.recovery.downtime import Downtimes
@@ -21,6 +20,8 @@ from perdix.telemetry.query_text import rate_window_s
 
 SHORTEST_GRACE_S = 30.0  # Flink's own cooldown
 RESTARTS = 5.0  # times the longer downtime of a rescale: until the job is as it will be
+OWN_MEMORY = 0.1  # of a worker's heap, at most, that is there whatever it holds
+MEMORY_SETTLES_S = 120.0  # after a rescale: what is measured may still be of the workers before it
 
 
 @dataclass(frozen=True)
@@ -244,15 +245,15 @@ def _avoided(decision: Decision, situation: Situation, circumstances: Circumstan
 def _memory(decision: Decision, situation: Situation, circumstances: Circumstances) -> Decision:
     """Keep as many workers as hold what is in memory now, where that is measured; never a scale-out."""
     used, limit = circumstances.memory_ratio, situation.objectives.memory_ratio
-    before = memory_room.total(situation.scale_out, situation.mix, situation)
-    after = memory_room.total(decision.scale_out, decision.mix, situation)
+    before = _memory_of(situation.scale_out, situation.mix, situation)
+    after = _memory_of(decision.scale_out, decision.mix, situation)
     if used is None or limit is None or before is None or after is None or not after < before:
         return decision
     since_s, current = situation.since_rescale_s, situation.scale_out
-    if since_s < memory_room.SETTLES_S:
+    if since_s < MEMORY_SETTLES_S:
         unknown = f"Rescaled {since_s:.0f} s ago; what a worker holds in memory is not known yet."
         return held_back(decision, situation, Reason.HOLD_MEMORY, unknown)
-    expected = memory_room.expected_ratio(used, before, after)
+    expected = _expected_ratio(used, before, after)
     if expected <= limit:
         return decision
     why = (
@@ -273,9 +274,30 @@ def _smallest_that_fits(decision: Decision, situation: Situation, circumstances:
     fitting = (
         n
         for n in range(decision.scale_out + 1, most)
-        if memory_room.expected_ratio(used, current, n) <= limit and _bar(n, situation, circumstances) is None
+        if _expected_ratio(used, current, n) <= limit and _bar(n, situation, circumstances) is None
     )
     return next(fitting, most)
+
+
+def _memory_of(scale_out: int, mix: Mapping[str, int], situation: Situation) -> float | None:
+    """Return the memory of so many workers: in MB where their sizes are known, else in workers.
+
+    ``None`` where they have sizes and not all of them are known.
+    """
+    if not mix:
+        return None if situation.mix else float(scale_out)
+    if any(size not in situation.sizes for size in mix):
+        return None
+    return sum(count * situation.sizes[size].memory_mb for size, count in mix.items())
+
+
+def _expected_ratio(used: float, before: float, after: float) -> float:
+    """Return the share of its heap that the fullest worker will use, with ``after`` of memory in all for ``before``.
+
+    What workers hold spreads over those that stay, as evenly as before; a part of it is each worker's own.
+    """
+    own = min(used, OWN_MEMORY)
+    return own + (used - own) * before / after
 
 
 def _grace(decision: Decision, situation: Situation, circumstances: Circumstances) -> Decision:
