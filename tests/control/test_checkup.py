@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from perdix.control.checkup.facts import JobCheckup, QueryFact, Verdict
-from perdix.control.checkup.job import check_job
-from perdix.control.checkup.server import fix_of
+from perdix.control.checkup.job import check_job, fix_of
 from perdix.control.sources import connected
 from perdix.settings.stream_job import PrometheusSource, StreamJob
 from perdix.telemetry.metrics import CANONICAL

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 
 from perdix.control.checkup import units
-from perdix.control.checkup.duplicates import ONE_OF_THEM, counted_twice, told_twice
 from perdix.control.checkup.facts import QueryFact, Verdict
-from perdix.control.checkup.selectors import TOPIC, Server, fitting_topic
+from perdix.control.checkup.selectors import TOPIC, Server, fitting_topic, raw_series
 from perdix.control.observe import Observation, observe, total_throughput
 from perdix.control.sources import LONGEST_READ_S, Reading
 from perdix.settings.durations import in_words
@@ -21,6 +21,7 @@ from perdix.settings.stream_job import StreamJob
 from perdix.telemetry import metrics
 from perdix.telemetry.agreement import APART
 from perdix.telemetry.alignment import align
+from perdix.telemetry.joining import REPLICA_LABELS
 from perdix.telemetry.plausible import Plausible, plausible_ranges, screened
 from perdix.telemetry.quality import STALE_AFTER_INTERVALS
 from perdix.telemetry.series import Series
@@ -31,6 +32,9 @@ NEWEST_S = 300.0  # over which latency, lag and rates are looked at together
 SUMMED = frozenset({metrics.THROUGHPUT.name, metrics.WORKLOAD.name, metrics.LAG.name})
 NOT_SCRAPED = "look at Prometheus' targets page: is each worker scraped?"
 CLOCK_AHEAD = "a clock is ahead: compare this machine's time with the server's"
+ONE_OF_THEM = "scrape it once, or choose one of them by that label in prometheus.selector"
+SCRAPE_LABELS: Final = REPLICA_LABELS | {"job", "endpoint", "service", "container", "instance"}
+Labels = Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -116,14 +120,73 @@ def _judged(seen: _Seen, fact: QueryFact) -> QueryFact:
 
 def _counted(seen: _Seen, fact: QueryFact, fresh: Sequence[Series]) -> QueryFact | None:
     """Return a fact of series that count too much; ``None`` where none do."""
-    twice = told_twice(fact.metric, fresh)
+    twice = _told_twice(fact.metric, fresh)
     if twice:
         verdict = Verdict.DUPLICATED if fact.metric in SUMMED else Verdict.DOUBTFUL
         return replace(fact, verdict=verdict, found=twice, fix=ONE_OF_THEM)
     if fact.metric != metrics.THROUGHPUT.name or seen.job.prometheus is None:
         return None
-    counted = counted_twice(seen.server, seen.job.prometheus.selector)
+    counted = _counted_twice(seen.server, seen.job.prometheus.selector)
     return None if counted is None else replace(fact, verdict=Verdict.DUPLICATED, found=counted.found, fix=counted.fix)
+
+
+def _told_twice(metric: str, fresh: Sequence[Series]) -> str:
+    """Return in words that a query's own results count a worker (or the job) more than once; empty where none does."""
+    by_worker: dict[str, list[Labels]] = {}
+    for one in fresh:
+        own = {name: value for name, value in one.labels.items() if name not in REPLICA_LABELS}  # alignment averages
+        if own not in (seen := by_worker.setdefault(one.worker or "", [])):
+            seen.append(own)
+    most = max(by_worker.values(), key=len)
+    if len(most) < 2:
+        return ""
+    of = f"each of {len(by_worker)} workers" if metrics.CANONICAL[metric].scope is metrics.Scope.WORKER else "the job"
+    return f"{len(most)} series for {of}, which differ in {_apart(most)}: counted {len(most)} times"
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """What is wrong with the engine's own series where a sum of them hides it, and its fix, in words."""
+
+    found: str
+    fix: str
+
+
+def _counted_twice(server: Server, selector: Labels) -> _Counted | None:
+    """Return why a sum over a job's series counts too much: scraped twice, or of several jobs, or ``None``."""
+    raw, naming = raw_series(server, selector), server.queries.jobs
+    if raw is None or naming is None:
+        return None
+    series = [labels for labels, _ in server.series(raw)]
+    alike: dict[frozenset[tuple[str, str]], list[Labels]] = {}
+    for labels in series:
+        dropped = SCRAPE_LABELS if _named_without_scrape(server, labels) else REPLICA_LABELS
+        alike.setdefault(frozenset((k, v) for k, v in labels.items() if k not in dropped), []).append(labels)
+    most = max(alike.values(), key=len, default=[])
+    if len(most) > 1:
+        found = f"its series are there {len(most)} times and differ in {_apart(most)}: counted {len(most)} times"
+        return _Counted(found, ONE_OF_THEM)
+    jobs = {tuple(labels.get(name, "") for name in naming.labels) for labels in series}
+    if len(jobs) < 2:
+        return None
+    apart = [name for at, name in enumerate(naming.labels) if len({one[at] for one in jobs}) > 1]
+    found = f"the selector matches {len(jobs)} jobs, which differ in {_listed(apart)}"
+    return _Counted(found, f"add {' and '.join(apart)} to prometheus.selector")
+
+
+def _named_without_scrape(server: Server, labels: Labels) -> bool:
+    """Whether something names the worker besides what the scrape adds, such as its address."""
+    return any(labels.get(name) for name in server.queries.worker.labels if name not in SCRAPE_LABELS)
+
+
+def _apart(series: Sequence[Labels]) -> str:
+    names = sorted({name for one in series for name in one if len({other.get(name) for other in series}) > 1})
+    return _listed(names)
+
+
+def _listed(names: Sequence[str]) -> str:
+    quoted = ", ".join(f"'{name}'" for name in names)
+    return f"label {quoted}" if len(names) == 1 else f"labels {quoted}"
 
 
 def _implausible(seen: _Seen, fact: QueryFact) -> QueryFact:
