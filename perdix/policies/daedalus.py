@@ -9,11 +9,11 @@ from statistics import NormalDist
 
 import numpy as np
 
+from perdix.models.forecasting.contract import Forecast
 from perdix.models.recovery.delay import mean_delay_s, waiting_record_s
 from perdix.models.recovery.prediction import forecast_rates, predict_recoveries_s
 from perdix.policies.contract import Candidate, Decision, Reason, Situation
 from perdix.policies.daedalus_options import KEPT_S, DaedalusOptions
-from perdix.policies.expected_stay import expected_stay_s
 from perdix.policies.holding import blindness, hold
 from perdix.policies.wording import per_s, records, recovery, seconds, workers
 
@@ -23,6 +23,7 @@ WITHOUT_END_S = 3600.0  # likewise, where what runs never catches up and another
 BLOCK = 64  # candidates whose recovery is predicted at once: bounds may reach 10,000, and most end within one block
 LONGEST_STAY_S = 1800.0  # for which a scale-out is expected to suit, however flat the load: twice the paper's forecast
 HOPED_SDS = _NORMAL.inv_cdf(0.95)  # above its estimate, at which a size that never ran counts when overloaded
+SLOPE_SHARE = 1 / 3  # of the horizon, its end: what the load goes on doing beyond it
 SPARE_WORKERS = 1.5  # that a falling load leaves idle: then it is time to scale in again
 LAG_UNKNOWN = "the consumer lag is not measured, so there is no scaling in"
 
@@ -329,3 +330,25 @@ class Daedalus:
 
 def _delayed(over_s: float, delay_s: float) -> str:
     return f"over {seconds(over_s)}, the rescale would delay every record by {delay_s:.1f} s"
+
+
+def expected_stay_s(
+    forecast: Forecast, low_per_s: float, high_per_s: float, *, most_s: float, quantile: float | None = None
+) -> float:
+    """Return how long the load stays between two rates, at most ``most_s``.
+
+    Beyond its horizon the forecast goes on along the slope of its last third.
+
+    Raises ``ValueError`` when the forecast is empty or has NaN.
+
+    ``low_per_s``, ``high_per_s``: below the one a smaller scale-out will do, above the other a larger one is needed;
+    records/s.
+    """
+    rates, step_s = forecast_rates(forecast, quantile), forecast.step_s
+    half = max(1, round(SLOPE_SHARE * len(rates) / 2))
+    before = rates[-2 * half : -half] if len(rates) > half else rates
+    slope = float(rates[-half:].mean() - before.mean()) / half
+    beyond = max(0, int(np.ceil(most_s / step_s)) - len(rates))
+    path = np.concatenate([rates, rates[-1] + slope * np.arange(1, beyond + 1)])
+    outside = np.flatnonzero((path < low_per_s) | (path > high_per_s))
+    return min(most_s, float(outside[0]) * step_s) if len(outside) else most_s

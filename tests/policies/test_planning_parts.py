@@ -12,9 +12,8 @@ from perdix.models.forecasting.contract import Forecast
 from perdix.policies.planning.budget import AIM, Spent
 from perdix.policies.planning.course import RISEN, Highest, course_of
 from perdix.policies.planning.lateness import Lateness
-from perdix.policies.planning.outgrown import MEMORY_S, Outgrown
 from perdix.policies.planning.rival import Rival
-from perdix.policies.planning.stays import Stays
+from perdix.policies.planning.stays import MEMORY_S, Outgrown, Stays
 
 BUDGET = 0.05
 MINUTE_S = 60.0

@@ -22,11 +22,10 @@ from perdix.policies.planning.analogues import late_after
 from perdix.policies.planning.budget import LATE_PRICE, Spent
 from perdix.policies.planning.course import Highest, course_of
 from perdix.policies.planning.lateness import Lateness
-from perdix.policies.planning.outgrown import Outgrown
 from perdix.policies.planning.plan import SETTLED_S, Limits, Plan
 from perdix.policies.planning.programme import LEAST_SD, Prices, Programme, Sizes, follow, solve
 from perdix.policies.planning.rival import DEARER, Rival
-from perdix.policies.planning.stays import Stays, steady_s
+from perdix.policies.planning.stays import Outgrown, Stays, steady_s
 from perdix.policies.remembering import number, part_of
 from perdix.policies.standing_still import LEAST_MINUTES, WAITS, late_shares
 from perdix.policies.wording import workers

@@ -1,4 +1,7 @@
-"""How long workers that were given back are not needed again: learned from stays that ended, and from a steady load."""
+"""Sizes that were left: how long workers that were given back are not needed again, and what was too small.
+
+The former is learned from stays that ended, and from a steady load.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,8 @@ MOST_SEEN = 6.0  # stays that the mean rests on at most: a job changes
 SHORTEST_S, LONGEST_S = 60.0, 6 * 3600.0
 ALIKE = 0.15  # difference of the logarithms of two loads up to which they are one load
 NOW = 3  # minutes whose mean is the load of now
+MEMORY_S = 4 * 3600.0  # for which a size that was left for a larger one is remembered
+AS_MUCH = 0.95  # of the load at which it was left
 
 
 def steady_s(minutes: Values) -> float:
@@ -78,3 +83,38 @@ class Stays:
             return cls(log_s, seen, part_of(state["scale_out"], number), part_of(state["since_s"], number))
 
         return part_of(memory.get("stays"), read) or cls()
+
+
+@dataclass(frozen=True)
+class Outgrown:
+    """The largest size that was left for a larger one in the last hours: while as much arrives, it is late again."""
+
+    size: float = 0.0  # its scale-out; 0 where there is none
+    per_s: float = 0.0  # the load at which it was left, records/s
+    at_s: float = 0.0  # when, epoch seconds
+
+    def looked(self, now_s: float, before: float | None, scale_out: int, per_s: float) -> Self:
+        """Return what is known after another look at what runs, and ran ``before``, under a load in records/s."""
+        if before is None or scale_out <= before or (before < self.size and self._remembered(now_s)):
+            return self
+        return type(self)(before, per_s, now_s)
+
+    def too_small(self, scale_out: float, per_s: float, now_s: float) -> bool:
+        """Whether a size would be left again for the load that there is, records/s."""
+        return scale_out <= self.size and per_s >= AS_MUCH * self.per_s and self._remembered(now_s)
+
+    def _remembered(self, now_s: float) -> bool:
+        return 0.0 <= now_s - self.at_s <= MEMORY_S
+
+    def to_state(self) -> dict[str, float]:
+        """Return a JSON-serialisable state."""
+        return dict(vars(self))
+
+    @classmethod
+    def of_memory(cls, memory: Mapping[str, Any]) -> Outgrown:
+        """Return what a policy's memory holds; nothing where it holds nothing that can be read."""
+
+        def read(state: Mapping[str, Any]) -> Outgrown:
+            return cls(number(state["size"]), number(state["per_s"]), number(state["at_s"]))
+
+        return part_of(memory.get("outgrown"), read) or cls()

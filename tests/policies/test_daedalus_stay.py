@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdix.models.forecasting.contract import Forecast
-from perdix.policies.expected_stay import expected_stay_s
+from perdix.policies.daedalus import expected_stay_s
 
 
 def forecast(rates: np.ndarray, step_s: float = 1.0) -> Forecast:
