@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdix.policies.flink_autoscaler.alignment import Limits, align
 from perdix.policies.flink_autoscaler.delay import PendingScaleDown, Wanted, pend
 from perdix.policies.flink_autoscaler.demand import Demand, band_per_s, required_per_s
 from perdix.policies.flink_autoscaler.evaluation import evaluate
@@ -14,6 +13,7 @@ from perdix.policies.flink_autoscaler.graph import Graph, Measured, Sample, Vert
 from perdix.policies.flink_autoscaler.history import Rescale, Restart, gain, remembered, restart_s, scalability
 from perdix.policies.flink_autoscaler.job import JobState, decide_job
 from perdix.policies.flink_autoscaler.options import FlinkAutoscalerOptions
+from perdix.policies.flink_autoscaler.vertex import Limits, align
 from perdix.policies.flink_autoscaler.window import average, gather, observed_per_s, rate
 
 OPTIONS = FlinkAutoscalerOptions()

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from perdix.policies.flink_autoscaler.alignment import Limits, align
 from perdix.policies.flink_autoscaler.delay import PendingScaleDown
 from perdix.policies.flink_autoscaler.demand import Demand, band_per_s
 from perdix.policies.flink_autoscaler.evaluation import Evaluated, evaluate
@@ -16,7 +15,7 @@ from perdix.policies.flink_autoscaler.graph import Graph, Measured, Sample, Vert
 from perdix.policies.flink_autoscaler.history import Rescale, Restart, restart_s, scalability
 from perdix.policies.flink_autoscaler.job import JobState, decide_job, gate
 from perdix.policies.flink_autoscaler.options import FlinkAutoscalerOptions
-from perdix.policies.flink_autoscaler.vertex import VertexDecision, decide_vertex, scaled
+from perdix.policies.flink_autoscaler.vertex import Limits, VertexDecision, align, decide_vertex, scaled
 from perdix.policies.flink_autoscaler.window import observed_per_s
 
 LEGACY_EVEN, LEGACY_MOST = "LEGACY_EVENLY_SPREAD", "LEGACY_MAXIMISE_UTILISATION"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from perdix.policies.contract import Candidate, Decision, Reason, Situation
@@ -27,11 +28,52 @@ from perdix.policies.hosts.host_selection import empty_room
 from perdix.policies.hosts.plan import LEASED
 from perdix.policies.hosts.scale_out_trigger import trigger
 from perdix.policies.hosts.spare import Spare
-from perdix.policies.remembering import number, parts_by_name
+from perdix.policies.remembering import finite_or_null, number, parts_by_name, parts_of
 from perdix.policies.visp.hosts import MOST_NAMED, WORKER, Placement, room_for
-from perdix.policies.visp.memory import Remembered, count_of
 from perdix.policies.visp.options import VispOptions
 from perdix.policies.wording import records, seconds, workers
+
+
+@dataclass(frozen=True)
+class Remembered:
+    """What is remembered from tick to tick: it travels with the decisions."""
+
+    placed: Placement  # hosts and workers as they are, and
+    # as they will be once what was decided last has happened: a guard may refuse it, and a rescale takes a while
+    planned: Placement | None = None
+    latencies_s: tuple[float, ...] = ()  # the last p95 latencies outside the grace of rescales, oldest first
+    scalings: int = 0  # rescales that were decided and happened
+    # again, leased: as the policies of hosts remember them
+    again: Mapping[str, float] = field(default_factory=dict)
+    leased: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON-serialisable values."""
+        return {
+            "hosts": self.placed.to_json(),
+            "planned": None if self.planned is None else self.planned.to_json(),
+            "latencies_s": finite_or_null(self.latencies_s),
+            "scalings": self.scalings,
+            AGAIN: dict(self.again),
+            LEASED: self.leased,
+        }
+
+    @classmethod
+    def of(cls, situation: Situation, options: VispOptions) -> Remembered:
+        """Return what was remembered, made to agree with the workers that really run."""
+        found, now_s = situation.memory, situation.now_s
+        placed = Placement.read(found.get("hosts"), options, now_s)
+        planned = Placement.read(found.get("planned"), options, now_s)
+        happened = planned is not None and planned.workers == situation.scale_out
+        base = (planned if happened else placed) or Placement()
+        return cls(
+            base.matched(situation.scale_out, options, now_s),
+            None,
+            tuple(parts_of(found.get("latencies_s"), number)),
+            _count_of(found.get("scalings")) + happened,
+            parts_by_name(found.get(AGAIN), number),
+            _count_of(found.get(LEASED)),
+        )
 
 
 class _ByHost(Btu):
@@ -89,7 +131,7 @@ class Visp:
             return self._into_bounds(situation, memory, seen)
         decided = self._rules(situation).decide(self._hosts_situation(situation, memory, seen))
         again = parts_by_name(decided.memory.get(AGAIN), number)
-        memory = replace(memory, again=again, leased=count_of(decided.memory.get(LEASED)))
+        memory = replace(memory, again=again, leased=_count_of(decided.memory.get(LEASED)))
         return self._decision(situation, memory, decided, seen)
 
     def _rules(self, situation: Situation) -> Btu:
@@ -273,3 +315,8 @@ def _usable(value: float | None, factor: float = 1.0) -> float | None:
 
 def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
+
+
+def _count_of(value: Any) -> int:
+    """Return a number that was remembered; 0 where it is none."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else 0
