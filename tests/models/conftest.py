@@ -16,14 +16,14 @@ ARIMA_ORDER, ARIMA_ITERATIONS = 2, 5  # pmdarima begins at 2
 def light_fits() -> Iterator[None]:
     """Let slow families fit in little time, for what is true of any fit: fewer trees, orders and steps."""
     from perdix.models.forecasting import (  # noqa: PLC0415 - a second of import that other files need not pay
+        auto_arima,
         gaussian_process,
         lagged_trees,
-        order_search,
     )
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lagged_trees, "grown", partial(lagged_trees.grown, rounds=LAGGED_ROUNDS))
         patch.setattr(gaussian_process, "STEPS", KRIGING_STEPS)
-        patch.setattr(order_search, "LARGEST_ORDER", ARIMA_ORDER)
-        patch.setattr(order_search, "ITERATIONS", ARIMA_ITERATIONS)
+        patch.setattr(auto_arima, "LARGEST_ORDER", ARIMA_ORDER)
+        patch.setattr(auto_arima, "ITERATIONS", ARIMA_ITERATIONS)
         yield

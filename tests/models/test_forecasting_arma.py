@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 
 from perdix.models.forecasting.arma import Arima
-from perdix.models.forecasting.auto_arima import AutoArima
+from perdix.models.forecasting.auto_arima import AutoArima, _numbers, search
 from perdix.models.forecasting.contract import Workload
-from perdix.models.forecasting.order_search import _numbers, search
 from perdix.models.forecasting.tail import Tail
 
 

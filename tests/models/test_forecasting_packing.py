@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from perdix.models.forecasting.packing import packed, rounded, unpacked
-from perdix.models.forecasting.track_record import TrackRecord
+from perdix.models.forecasting.track_record import TrackRecord, packed, rounded, unpacked
 
 floats = st.floats(-(2.0**90), 2.0**90, width=32) | st.sampled_from([np.nan, np.inf, -np.inf, 0.0, -0.0])
 
