@@ -2,20 +2,25 @@
 
 Few candidates: the exact programme. Many: a linear programme gives the least that any plan could cost, its rounded plan
 is improved in a corridor, and the result says that it is not proven to be the cheapest, and by how much it may be off.
+
+The corridor: in each epoch only mixes that differ from the plan's by a few workers are candidates; the cheapest plan
+among them is the next plan, until none is cheaper. Every sweep looks at all epochs together, so that a change of many
+epochs at once is found, and none makes the plan dearer. What is given up is the certainty that no distant plan is
+cheaper.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
+from scipy.optimize import linprog
+from scipy.sparse import block_array, coo_array, csr_array, diags_array, eye_array, kron
 
 from perdix.models.mixes.candidates import candidates
-from perdix.models.mixes.corridor import improved, rounded
 from perdix.models.mixes.problem import Costs, Mixes, Problem
-from perdix.models.mixes.programme import Found, exact
-from perdix.models.mixes.relaxation import relaxed
+from perdix.models.mixes.programme import Found, cheapest, exact
 from perdix.telemetry.window import Values
 
 EXACT_CANDIDATES = (
@@ -23,6 +28,8 @@ EXACT_CANDIDATES = (
 )
 EXACT_EPOCH_CANDIDATES = 2_500_000
 SWEEPS = 8
+NEIGHBOURS = 1_000  # candidates in each epoch: all that differ by so many workers that there are no more
+MOST_APART = 3
 INDIFFERENCE = 0.02
 
 
@@ -139,3 +146,100 @@ def _cheaper_alone(problem: Problem, cost: float) -> Mixes | None:
         if alone.costs.total < cost:
             best, cost = alone.mixes, alone.costs.total
     return best
+
+
+def relaxed(problem: Problem) -> tuple[float, Values]:
+    """Return a lower bound of the cost of every plan, and the split workers that reach it, shape ``(epochs, sizes)``.
+
+    What a change costs as such is left out, which only lowers the bound.
+
+    Stops need no variables: what is stopped is what was started less what is left, so
+    ``stops_r = begin_r - n[-1, r] + starts_r``. Raises ``RuntimeError`` when the solver (HiGHS) fails.
+    """
+    sizes, epochs, kinds = problem.sizes, len(problem), len(problem.sizes)
+    running = np.tile(sizes.running, (epochs, 1))
+    running[-1] -= sizes.stop
+    prices = np.concatenate((running.ravel(), np.tile(sizes.start + sizes.stop, epochs)))
+    each_epoch = eye_array(epochs, format="csr")
+    cover = kron(each_epoch, csr_array(sizes.per_s[None, :]))
+    count = kron(each_epoch, csr_array(np.ones((1, kinds))))
+    none = coo_array((epochs, epochs * kinds))
+    steps = kron(diags_array([1.0, -1.0], offsets=[0, -1], shape=(epochs, epochs)), eye_array(kinds))
+    rows = block_array(
+        [[-cover, none], [count, none], [-count, none], [steps, -eye_array(epochs * kinds)]], format="csr"
+    )
+    before = np.zeros((epochs, kinds))
+    before[0] = problem.begin
+    limits = np.concatenate(
+        (
+            -problem.demanded_per_s,
+            np.full(epochs, problem.maximum),
+            np.full(epochs, -problem.minimum),
+            before.ravel(),
+        )
+    )
+    most = np.tile(np.minimum(sizes.most, problem.maximum), epochs)
+    bounds = np.column_stack((np.zeros(2 * len(most)), np.concatenate((most, np.full(len(most), np.inf)))))
+    found = linprog(prices, A_ub=rows, b_ub=limits, bounds=bounds, method="highs")
+    if found.x is None:
+        raise RuntimeError(f"no linear programme for {epochs} epochs and {kinds} sizes: {found.message}")
+    stopped_anyway = float(problem.begin @ sizes.stop)
+    return float(found.fun) + stopped_anyway, found.x[: epochs * kinds].reshape(epochs, kinds)
+
+
+def improved(problem: Problem, mixes: Mixes, sweeps: int) -> Found:
+    """Return the cheapest plan that ``sweeps`` sweeps lead to from ``mixes``, which must hold all bounds."""
+    apart = neighbours(len(problem.sizes))
+    cost = problem.costs(mixes).total
+    found = None
+    for _ in range(max(1, sweeps)):
+        centre = mixes if found is None else found.mixes
+        found = cheapest(problem, partial(_around, problem, centre, apart))
+        now = problem.costs(found.mixes).total
+        if not now < cost * (1.0 - 1e-12):
+            break
+        cost = now
+    assert found is not None
+    return found
+
+
+def neighbours(sizes: int) -> Mixes:
+    """Return by what a neighbour may differ, shape ``(n, sizes)``: by three workers, or by fewer for many sizes."""
+    steps = np.vstack((np.eye(sizes, dtype=np.int64), -np.eye(sizes, dtype=np.int64)))
+    made = np.zeros((1, sizes), dtype=np.int64)
+    for _ in range(MOST_APART):
+        wider = np.unique(np.vstack([made + step for step in steps] + [made]), axis=0)
+        if len(wider) > NEIGHBOURS:
+            break
+        made = wider
+    return made
+
+
+def _around(problem: Problem, centre: Mixes, apart: Mixes, epoch: int) -> Mixes:
+    mixes = centre[epoch] + apart
+    fits = problem.allows(mixes) & problem.covers(mixes, problem.demanded_per_s[epoch])
+    return np.asarray(mixes[fits])
+
+
+def rounded(problem: Problem, split: Values) -> Mixes:
+    """Return a plan of whole workers near one of split workers, shape ``(epochs, sizes)``, that holds all bounds."""
+    whole = np.minimum(np.floor(split + 1e-6).astype(np.int64), problem.sizes.most)
+    return np.stack([_repaired(problem, mix, epoch) for epoch, mix in enumerate(whole)])
+
+
+def _repaired(problem: Problem, mix: Mixes, epoch: int) -> Mixes:
+    """Add workers until a mix covers its epoch, at the least price per record; then exchange small ones for large."""
+    sizes, level, mix = problem.sizes, problem.demanded_per_s[epoch], mix.copy()
+    while not (problem.covers(mix, level) and mix.sum() >= problem.minimum):
+        room = mix < sizes.most
+        if mix.sum() < problem.maximum:
+            lacking = max(level - float(mix @ sizes.per_s), 0.0)
+            gain = np.minimum(sizes.per_s, lacking) if lacking > 0.0 else np.ones(len(sizes))
+            with np.errstate(divide="ignore", invalid="ignore"):
+                worth = np.where(room & (gain > 0.0), gain / np.maximum(sizes.running, 1e-300), -np.inf)
+            mix[int(np.argmax(worth))] += 1
+        else:
+            given = int(np.argmin(np.where(mix > 0, sizes.per_s, np.inf)))
+            mix[given] -= 1
+            mix[int(np.argmax(np.where(room, sizes.per_s, -np.inf)))] += 1
+    return mix

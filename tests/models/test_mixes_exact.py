@@ -12,8 +12,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 
 from perdix.models.mixes.candidates import candidates, dominated, most_needed
 from perdix.models.mixes.problem import Mixes, Problem, Sizes
-from perdix.models.mixes.qcesa import plan, single
-from perdix.models.mixes.relaxation import relaxed
+from perdix.models.mixes.qcesa import plan, relaxed, single
 
 SURPLUS = 2  # workers of each size beyond what the candidate rule says may be needed
 
