@@ -20,11 +20,10 @@ import numpy as np
 from benchmarks import measured
 from perdix.models.latency.boosting import PublishedLatency
 from perdix.models.latency.contract import LatencyPredictions
-from perdix.models.latency.limit import MISSED_COSTS, UtilisationLimit
 from perdix.models.latency.overload import overloaded_points
 from perdix.models.latency.selection import Family, Judgement, held_out_predictions
 from perdix.models.latency.state import latency_from_state
-from perdix.models.latency.utilisation import UtilisationLatency
+from perdix.models.latency.utilisation import MISSED_COSTS, UtilisationLatency, UtilisationLimit
 from perdix.models.profiling import tmax
 from perdix.models.profiling.profile import ProfilePoint
 
