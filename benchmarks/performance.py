@@ -28,8 +28,7 @@ from benchmarks.sampling import sampled
 from perdix.models.performance.contract import Sample
 from perdix.models.performance.cross_validation import REPEATS, Errors, best_parameters, held_out_rates
 from perdix.models.performance.families import FAMILIES, SUPPORT_VECTORS, Family, Parameters, family_of
-from perdix.models.performance.fitted import FittedPerformance
-from perdix.models.performance.sampled_range import outside
+from perdix.models.performance.fitted import FittedPerformance, outside
 from perdix.models.performance.samples import checked, rates_of, sizes_of
 from perdix.models.performance.selection import select_performance
 from perdix.telemetry.window import Values

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdix.models.performance.sampled_range import outside
+from perdix.models.performance.fitted import outside
 from perdix.models.performance.samples import checked, rates_of, samples_digest, sizes_of
 from tests.models.sampled import sampled
 
