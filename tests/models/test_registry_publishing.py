@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from perdix.models.registry.aggregate import aggregate
+from perdix.models.registry.publishing import aggregate
 
 
 def test_the_aggregate_counts_what_is_known() -> None:
