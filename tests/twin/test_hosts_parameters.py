@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdix.settings.yaml_files import SettingsError
-from perdix.twin.hosts.parameters import load_topology
-from perdix.twin.hosts.patterns import DOWN_BELOW, UP_ABOVE, Pattern, Walk
+from perdix.twin.hosts.parameters import DOWN_BELOW, UP_ABOVE, Pattern, Walk, load_topology
 
 TINY = """\
 sensors: {meter: {per_machine_minute: 5}}
