@@ -18,7 +18,7 @@ from perdix.replay.clairvoyant.bound import Clairvoyant, Impossible, clairvoyant
 from perdix.settings.stream_job import Bounds, Objectives
 from perdix.twin.job import JobTwin
 from perdix.twin.parameters import load_twin
-from perdix.twin.traces import read_trace
+from perdix.twin.workloads import read_trace
 
 WORKLOADS = Path(__file__).parents[1] / "../shared/data/workloads"
 TRACES = {

@@ -24,8 +24,7 @@ from perdix.replay.clairvoyant.bound import (
 from perdix.settings.stream_job import Bounds, Objectives
 from perdix.twin.job import JobTwin
 from perdix.twin.parameters import Keys, RandomTime, Restart, TwinParameters, Workers
-from perdix.twin.traces import read_trace
-from perdix.twin.workloads import WorkloadSpec, arrivals_from
+from perdix.twin.workloads import WorkloadSpec, arrivals_from, read_trace
 
 LINEAR = Physics({n: 100.0 * n for n in range(1, 13)}, out_s=28, in_s=16, failure_s=28, checkpoint_interval_s=10)
 OBJECTIVES, BOUNDS = Objectives(), Bounds()
