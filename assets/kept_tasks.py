@@ -1,19 +1,23 @@
 """Run long tasks on Spark so that they can be watched, cut and gone on with, and so that a dying worker costs one job.
 
 Each task writes its own answer (:mod:`perdix.assets.kept_answers`); the driver counts files while Spark works.
+Knows no Dagster, because Spark's workers import it.
 """
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from perdix.assets.kept_answers import Kept, Progress, Watch
 from perdix.assets.spark.tasks import Key, Task, attempt, spread
-from perdix.assets.time_limit import time_limit
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -116,6 +120,29 @@ class _Run:
         if self._said is None or progress.done != self._said.done:
             self._said = progress
             self._tell(progress)
+
+
+@contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Raise ``TimeoutError`` in the block once it has taken so long: what never converges must not hold up others.
+
+    Works in the main thread of a process, where Spark's workers run their tasks, and between two steps of Python: a
+    library's loop in C is waited for. Elsewhere the block runs without a limit.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        raise TimeoutError(f"took longer than {seconds:g} s")
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def _alive(spark: SparkSession) -> bool:

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from perdix.assets.time_limit import time_limit
+from perdix.assets.kept_tasks import time_limit
 
 
 def never_ending() -> None:
