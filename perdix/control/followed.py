@@ -1,4 +1,4 @@
-"""Rescales of a job that perdix does not scale itself: KEDA, an HPA or a person follows what it publishes.
+"""Rescales that others carry out: KEDA or an HPA that follows what is published, or a person.
 
 The ledger knows only of what perdix asked a target for. A grace period and a budget must count what others carried out.
 """
@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from perdix.control.clock import CLOCK_BACK_S
 from perdix.control.state.store import DAY_S
 
 MOST = 1_000  # of a job that is rescaled all the time
@@ -16,7 +17,7 @@ MOST = 1_000  # of a job that is rescaled all the time
 
 @dataclass(frozen=True)
 class Followed:
-    """The scale-outs that the metrics have shown."""
+    """The scale-outs that were seen."""
 
     scale_out: int | None = None  # the newest; ``None`` before the first
     # Epoch seconds at which another one was first seen, oldest first, of the last 24 hours
@@ -27,12 +28,18 @@ class Followed:
         """When the newest change was seen."""
         return self.changes_s[-1] if self.changes_s else None
 
-    def seen(self, scale_out: int | None, now_s: float) -> Followed:
-        """Take in what the metrics show now; ``None``: they do not show it."""
+    def seen(self, scale_out: int | None, now_s: float, *, own: bool = False) -> Followed:
+        """Take in what runs now; ``None``: nobody says.
+
+        What was noted before the clock was set back is forgotten: nobody can say how long ago it was.
+
+        ``own``: whether perdix asked for it.
+        """
+        known = tuple(at_s for at_s in self.changes_s if at_s <= now_s + CLOCK_BACK_S)
         if scale_out is None or scale_out == self.scale_out:
-            return self
-        recent = tuple(at for at in self.changes_s if at > now_s - DAY_S)
-        return Followed(scale_out, recent if self.scale_out is None else (*recent, now_s)[-MOST:])
+            return self if known == self.changes_s else Followed(self.scale_out, known)
+        recent = tuple(at_s for at_s in known if at_s > now_s - DAY_S)
+        return Followed(scale_out, recent if own or self.scale_out is None else (*recent, now_s)[-MOST:])
 
     def within(self, since_s: float) -> int:
         """Return how many changes were seen since ``since_s``."""

@@ -15,6 +15,7 @@ from perdix.control.account import account
 from perdix.control.believe import coarse, foreseen
 from perdix.control.clock import CLOCK_BACK_S
 from perdix.control.expect import expected_recovery_s
+from perdix.control.followed import Followed
 from perdix.control.job_memory import AVOIDED, JobMemory, Recalled, changed
 from perdix.control.learn import Lesson, learn
 from perdix.control.memories import Memories
@@ -76,8 +77,7 @@ def begin(job: StreamJob, io: TickIO, now_s: float, tenure: Tenure | None = None
         observation = _observe(setting, io, memory, running)
         progress = _seen_running(setting, store, target, progress, observation)
     with stages("learn"):
-        if not setting.act:
-            memory = replace(memory, followed=memory.followed.seen(observation.scale_out, now_s))
+        memory = replace(memory, followed=_followed(setting, memory.followed, observation, progress))
         lesson = learn(
             memory,
             observation,
@@ -213,15 +213,27 @@ def _seen_running(
     return progress
 
 
+def _followed(setting: Setting, followed: Followed, observation: Observation, progress: Progress) -> Followed:
+    """Return which rescales others have carried out."""
+    if not setting.act:
+        return followed.seen(observation.scale_out, setting.now_s)
+    running, desired = progress.running, progress.desired
+    if running is None or not running.settled:
+        return followed.seen(None, setting.now_s)
+    # What perdix asked for may fall short of it: whoever asked for something else since was seen to have.
+    own = progress.open is not None or (desired is not None and running.is_at(desired.scale_out, desired.mix))
+    return followed.seen(running.scale_out, setting.now_s, own=own)
+
+
 def _ledgered(store: StateStore, setting: Setting, memory: JobMemory) -> Ledgered:
     """Return when the job was rescaled: by perdix, or by whoever follows its advice."""
     job, day_s = setting.job.name, setting.now_s - DAY_S
     if not setting.act:
         return Ledgered(memory.followed.last_s, memory.followed.within(day_s))
     last_s, count = store.ledger.rescales(job, day_s)
-    if last_s is not None and last_s > setting.now_s + CLOCK_BACK_S:
-        last_s = None  # noted before the clock was set back: nobody can say how long ago
-    return Ledgered(last_s, count)
+    noted = (at_s for at_s in (last_s, memory.followed.last_s) if at_s is not None)
+    # What was noted before the clock was set back says nothing: nobody can say how long ago it was.
+    return Ledgered(max((at_s for at_s in noted if at_s <= setting.now_s + CLOCK_BACK_S), default=None), count)
 
 
 def _intent(

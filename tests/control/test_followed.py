@@ -2,14 +2,16 @@
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from perdix.control.followed import DAY_S, Followed
-from perdix.control.job_memory import FOLLOWED
+from perdix.control.job_memory import FOLLOWED, recall
 from perdix.control.state.store import StateStore
 from perdix.policies.contract import Reason
-from tests.control.rig import HIGH, Rig
+from perdix.settings.stream_job import PolicySettings
+from tests.control.rig import HIGH, LOW, Rig
 
 
 def test_the_first_scale_out_that_is_seen_is_no_change():
@@ -34,6 +36,34 @@ def test_it_outlives_a_restart_and_counts_each_change_once(shown):
         followed = Followed.from_state(followed.to_state()).seen(scale_out, 60.0 * minute)
     told = [one for one in shown if one is not None]
     assert len(followed.changes_s) == sum(before != after for before, after in pairwise(told))
+
+
+@pytest.mark.parametrize("back_s", [3_600.0, 86_400.0])
+def test_a_change_seen_before_the_clock_was_set_back_keeps_no_advice_back(store: StateStore, back_s: float):
+    rig = Rig.of(store, HIGH, scale_out=2, mode="advise")
+    store.learned.learn("orders", rig.now_s, {FOLLOWED: {"scale_out": 2, "changes_s": [rig.now_s + back_s]}})
+    reports = rig.minutes(2)
+    assert Reason.HOLD_GRACE not in {report.decision.reason for report in reports}
+
+
+def test_a_rescale_by_hand_starts_a_grace_period_of_a_job_that_perdix_scales(store: StateStore):
+    policy = PolicySettings(name="static", options={"scale_out": 3})
+    rig = Rig.of(store, LOW, scale_out=3, policy=policy, grace_s=600.0)
+    rig.minutes(2)
+    rig.twin.rescale(7, "by hand", None)
+    rig.minutes(9)
+    assert (rig.twin.scale_out, rig.target.asked) == (7, [])
+    rig.minutes(4)
+    assert rig.twin.scale_out == 3
+
+
+@pytest.mark.parametrize("reaching", [None, 4])
+def test_what_perdix_asked_for_itself_is_no_change_by_others(store: StateStore, reaching: int | None):
+    rig = Rig.of(store, HIGH, scale_out=2)
+    rig.target.reaching = reaching
+    rig.minutes(4)
+    assert rig.twin.scale_out > 2
+    assert recall(store, "orders").memory.followed.changes_s == ()
 
 
 def test_advice_keeps_the_grace_period_after_somebody_else_has_followed_it(store: StateStore):

@@ -130,6 +130,20 @@ def test_what_is_wanted_what_runs_and_why_come_from_the_store(store: StateStore,
     assert seen("up") == 1
 
 
+def test_a_grace_period_takes_no_advice_back(store: StateStore, tmp_path: Path) -> None:
+    """Half of the advised workers are there already: what is only waited for stays wanted."""
+    loop = Loop.of(store, tmp_path, HIGH, scale_out=2, **ADVISED)
+    loop.rig.target = AdvisoryTarget()
+    loop.minute(2)
+    wanted = loop.scrape()("desired_scale_out", stream_job="orders")
+    assert wanted is not None
+    loop.rig.twin.rescale(4, "half of them", None)
+    loop.minute(2)
+    seen = loop.scrape()
+    assert seen.label("decision_info", "reason") == Reason.HOLD_GRACE
+    assert seen("desired_scale_out", stream_job="orders") == wanted
+
+
 def test_operators_of_a_job_are_published_under_their_own_name(store: StateStore, tmp_path: Path) -> None:
     loop = Loop.of(store, tmp_path, HIGH, scale_out=2)
     loop.minute()

@@ -56,6 +56,15 @@ def test_the_same_tick_again_is_not_counted_again(store: StateStore) -> None:
     assert store.ledger.decisions("w")[0].ticks == 2
 
 
+def test_ticks_that_saw_the_same_steps_count_too(store: StateStore) -> None:
+    """Where ticks come more often than scrapes."""
+    assert store.ledger.record(hold(0))
+    for seconds in (15.0, 30.0, 30.0):
+        store.ledger.record(replace(hold(0), made_s=NOW_S + seconds))
+    (entry,) = store.ledger.decisions("w")
+    assert (entry.ticks, entry.last_s) == (3, NOW_S + 30.0)
+
+
 def test_a_row_stands_for_a_quarter_of_an_hour_at_most(store: StateStore) -> None:
     for minute in range(60):
         store.ledger.record(hold(minute))

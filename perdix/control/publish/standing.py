@@ -41,6 +41,7 @@ TICKS_READ = 1_000
 # Decisions that hold without a judgement of the load: what was wanted before stays wanted.
 UNJUDGED = (
     Reason.HOLD_BLIND, Reason.HOLD_UNSETTLED, Reason.HOLD_PAUSED, Reason.HOLD_UNKNOWN, Reason.HOLD_INVALID,
+    Reason.HOLD_GRACE,
 )  # fmt: skip
 VOID = (State.FAILED, State.SUPERSEDED)
 

@@ -132,7 +132,8 @@ _FOLD = quick(
         "UPDATE decisions SET decision_id = :decision_id, window_end_s = :window_end_s, sentence = :sentence,"
         " valid_until_s = :valid_until_s, predicted_recovery_s = :predicted_recovery_s, account = :account,"
         " last_s = :made_s, ticks = COALESCE(ticks, 1) + 1 WHERE decision_id = :folded"
-        " AND NOT EXISTS (SELECT 1 FROM decisions AS known WHERE known.decision_id = :decision_id)"
+        " AND (decision_id = :decision_id AND COALESCE(last_s, made_s) < :made_s"  # ticks within one scrape interval
+        " OR NOT EXISTS (SELECT 1 FROM decisions AS known WHERE known.decision_id = :decision_id))"
     )
 )
 
