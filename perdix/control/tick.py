@@ -321,6 +321,9 @@ def _record(
         if lesson.outcome is not None:
             once.ledger.set_outcome(*lesson.outcome)
         close_undone(once.ledger, job, now_s, recorded.progress)
+        outdated = _outdated(setting, recorded.progress, planned)
+        if outdated is not None:
+            once.ledger.withdraw(job, now_s, outdated)
         if recorded.intent is not None and (once.lasts or recorded.intent.first_state is not State.HELD):
             once.ledger.record(recorded.intent)
         if lesson.adopted:
@@ -329,6 +332,24 @@ def _record(
         if lesson.retrain:
             retrain = once.journal.request_retrain(job, now_s, lesson.retrain, since_s=lesson.drift_since_s)
     return retrain, remembered.stored(memory, new, now_s)
+
+
+def _outdated(setting: Setting, progress: Progress, planned: Plan) -> str | None:
+    """Return why what still waits to be asked for is wanted no longer, in words; ``None`` where it is, or none waits.
+
+    To take a bad size back stays wanted; and what the target shows already was asked for.
+    """
+    waiting, running, verdict = progress.open, progress.running, planned.verdict
+    if waiting is None or waiting.state is not State.INTENT or running is None or not setting.act:
+        return None
+    intent, bounds = waiting.intent, setting.job.bounds
+    if intent.reason == Reason.ROLLBACK or running.is_asked_for(intent.scale_out, intent.mix):
+        return None
+    if not bounds.minimum <= intent.scale_out <= bounds.maximum:
+        return f"by the job's bounds, which are {bounds.minimum} to {bounds.maximum} now"
+    if verdict is None or planned.situation is None or verdict.proposed.rescales(planned.situation):
+        return None
+    return "by a newer judgement: what runs is right" if verdict.proposed.reason.finds_enough else None
 
 
 def _answered(store: StateStore, job: str, now_s: float) -> None:

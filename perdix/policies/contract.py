@@ -43,6 +43,11 @@ class Reason(StrEnum):
     SCALE_MAXIMUM = "scale_maximum"  # no candidate holds; the largest useful scale-out is taken
     ROLLBACK = "rollback"  # the effect of the last rescale was checked and failed
 
+    @property
+    def finds_enough(self) -> bool:
+        """Whether a policy that holds for this reason has judged the load, and found that what runs is right."""
+        return self in {self.HOLD_GOOD, self.HOLD_RECENT_RESCALE, self.HOLD_UNFORESEEABLE, self.HOLD_FIXED}
+
     @classmethod
     def of_change(cls, current: int, chosen: int) -> Reason:
         """Return the reason of going from ``current`` to ``chosen`` workers; equal numbers mean that all is good."""

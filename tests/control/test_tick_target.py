@@ -10,7 +10,7 @@ from perdix.control.state.journal import Status
 from perdix.control.state.ledger import State
 from perdix.control.state.store import StateStore
 from perdix.policies.contract import Reason
-from perdix.settings.stream_job import PolicySettings
+from perdix.settings.stream_job import Bounds, PolicySettings
 from perdix.targets.contract import TargetError
 from tests.control.rig import HIGH, LOW, Rig, applied
 
@@ -42,6 +42,39 @@ def test_a_refusing_target_is_asked_again_with_the_same_key_and_growing_pauses(s
     reports = rig.minutes(6)
     assert Event.CONFIRMED in [report.event for report in reports]
     assert len(applied(rig)) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"bounds": Bounds(minimum=1, maximum=4)}, "no answer"),
+        ({"policy": PolicySettings(name="static", options={"scale_out": 2})}, None),
+    ],
+    ids=["bounds, without metrics", "judgement"],
+)
+def test_what_was_refused_is_not_asked_for_once_it_is_no_longer_wanted(
+    store: StateStore, change: dict[str, object], error: str | None
+) -> None:
+    rig = Rig.of(store, HIGH, scale_out=2, policy=PolicySettings(name="static", options={"scale_out": 8}))
+    rig.target.refusing = TargetError("503: rebalancing")
+    rig.minutes(1)
+    assert [size for size, _ in rig.target.asked] == [8]
+    rig.target.refusing, rig.source.error = None, error
+    rig.job = rig.job.model_copy(update=change)
+    rig.minutes(4)
+    assert 8 not in [size for size, _ in rig.target.asked[1:]]
+    (entry,) = [one for one in store.ledger.decisions("orders") if one.intent.scale_out == 8]
+    assert entry.state is State.SUPERSEDED
+
+
+def test_without_metrics_what_was_decided_is_still_asked_for(store: StateStore) -> None:
+    """A hold that judges nothing takes nothing back."""
+    rig = Rig.of(store, HIGH, scale_out=2, policy=PolicySettings(name="static", options={"scale_out": 8}))
+    rig.target.refusing = TargetError("503: rebalancing")
+    rig.minutes(1)
+    rig.target.refusing, rig.source.error = None, "no answer"
+    rig.minutes(2)
+    assert rig.twin.requested == 8
 
 
 def test_a_final_refusal_is_remembered_and_not_repeated_each_minute(store: StateStore) -> None:
