@@ -138,11 +138,19 @@ class Reconciler:
 
     def _open(self, running: Running, desired: Desired, *, paused: bool) -> Progress:
         # What runs may do so although more is asked for: slots are missing, and may come.
-        shown = running.requested is None or running.is_asked_for(desired.scale_out, desired.mix)
-        if running.settled and shown and running.is_at(desired.scale_out, desired.mix):
+        if running.settled and self._shows(running, desired) and running.is_at(desired.scale_out, desired.mix):
             return self._confirmed(running, desired)
         next_step = self._applied if desired.decision.state is State.APPLIED else self._waiting
         return next_step(running, desired, paused=paused)
+
+    @staticmethod
+    def _shows(running: Running, desired: Desired) -> bool:
+        """Whether the target may be at what is wanted: it says so, or never says what it was asked for."""
+        return running.requested is None or running.is_asked_for(desired.scale_out, desired.mix)
+
+    def _short_of(self, running: Running, desired: Desired) -> str:
+        asked = self.in_words(desired.scale_out, desired.mix)
+        return f"asked for {asked}, got {self.in_words(running.scale_out, running.mix)}"
 
     def _late(self, entry: Entry) -> bool:
         """Whether it was decided too long ago to be carried out; to take back a bad size never is."""
@@ -203,6 +211,8 @@ class Reconciler:
         under_way = running.is_asked_for(desired.scale_out, desired.mix) and not running.settled
         if under_way or not self._late(entry):
             return Progress(running, desired)
+        if entry.applied_s is not None and running.settled and self._shows(running, desired):
+            return self._given_up(running, desired, self._short_of(running, desired))  # each attempt takes long
         self.store.ledger.withdraw(self.job, self.now_s, f"by its expiry, after {entry.attempts} attempts")
         late_s = self.now_s - entry.intent.made_s
         sentence = f"decided {late_s:.0f} s ago, too long to be carried out now"
@@ -213,7 +223,7 @@ class Reconciler:
         if self._others(running, desired):
             return self._overtaken(running, desired, paused=paused)
         asked = self.in_words(desired.scale_out, desired.mix)
-        if running.requested is not None and not running.is_asked_for(desired.scale_out, desired.mix):
+        if not self._shows(running, desired):
             # An answer of 2xx is not what runs: the target has forgotten, or reads of it are late.
             why = f"the target does not show a request for {asked}"
             self.store.ledger.failed(entry.decision_id, self.now_s, why, retriable=True, fault=Fault.PASSING)
@@ -226,7 +236,7 @@ class Reconciler:
             why = f"the rescale to {asked} did not end within {waited_s:.0f} s"
             avoided = Avoided(desired.scale_out, self.now_s + AVOID_S, why, mix=desired.mix, waited_s=waited_s)
             return Progress(running, None, Event.GIVEN_UP, why, avoided, undone=entry)
-        why = f"asked for {asked}, got {self.in_words(running.scale_out, running.mix)}"
+        why = self._short_of(running, desired)
         if entry.attempts >= ATTEMPTS:
             return self._given_up(running, desired, why)
         self.store.ledger.failed(entry.decision_id, self.now_s, why, retriable=True)
@@ -252,7 +262,8 @@ class Reconciler:
         with self.store.together() as once:
             once.ledger.failed(desired.decision.decision_id, self.now_s, why, retriable=False, fault=fault)
             once.ledger.withdraw(self.job, self.now_s, why)
-        short = running.settled and desired.decision.state is State.APPLIED and running.scale_out < desired.scale_out
+        accepted = desired.decision.applied_s is not None and self._shows(running, desired)
+        short = running.settled and accepted and fault is None and running.scale_out < desired.scale_out
         size = running.scale_out + 1 if short else desired.scale_out
         avoided = Avoided(size, self.now_s + AVOID_S, why, and_above=short, mix={} if short else desired.mix)
         return Progress(running, None, Event.GIVEN_UP, f"given up: {why}", avoided)

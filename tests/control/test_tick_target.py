@@ -12,7 +12,7 @@ from perdix.control.state.store import StateStore
 from perdix.policies.contract import Reason
 from perdix.settings.stream_job import Bounds, PolicySettings
 from perdix.targets.contract import TargetError
-from tests.control.rig import HIGH, LOW, Rig, applied
+from tests.control.rig import HIGH, LOW, Rig, applied, restarts_of
 
 # ---- the target refuses, times out, or reaches less ----------------------------------------------
 
@@ -106,6 +106,17 @@ def test_a_target_that_reaches_less_is_retried_then_given_up_and_larger_sizes_av
     failed = store.ledger.decisions("orders", states=[State.FAILED])
     assert len(failed) == 1
     assert len(applied(rig)) == 1
+
+
+def test_a_size_that_cannot_be_reached_is_given_up_however_long_restarts_take(store: StateStore) -> None:
+    """Six attempts do not fit into the quarter of an hour for which a decision is worth carrying out."""
+    policy = PolicySettings(name="static", options={"scale_out": 8})
+    rig = Rig.of(store, HIGH, scale_out=2, restart=restarts_of(170.0), policy=policy)
+    rig.target.reaching = 4
+    events = [report.event for report in rig.minutes(40)]
+    assert Event.GIVEN_UP in events
+    assert any(one.and_above and one.scale_out == 5 for one in recall(store, "orders").memory.avoided)
+    assert store.ledger.rescales("orders", 0.0)[1] == 1
 
 
 def test_a_rescale_that_never_ends_is_rolled_back(store: StateStore) -> None:
