@@ -6,7 +6,8 @@ import math
 import os
 import socket
 import time
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -58,16 +59,21 @@ def operators(
 
     if not as_json:
         complaints.print(f"looking at {job} every {every_s:g} s; Ctrl-C ends it")
-    decided = 0
+    decided, current = 0, _Current(settings, act=apply)
     with state() as store, closing(FlinkTarget(target, job)) as flink, ExitStack() as stack:
         asked: dict[str, Any] = {}
         if apply:
             holder = f"operators@{socket.gethostname()}:{os.getpid()}"
             executor = Executor(flink, settings, store, WallClock(), holder, every_s)
             stack.callback(executor.close)
-            asked = {"carry_out": executor.carry_out}
+
+            def carried_out(look: Look) -> Look:
+                executor.job = current()
+                return executor.carry_out(look)
+
+            asked = {"carry_out": carried_out}
         for look in looks(
-            flink, chosen, settings.bounds,
+            flink, chosen, lambda: current().bounds,
             interval_s=every_s, memory=recall(store, job, policy, time.time()),
             remember=lambda now_s, memory: remember(store, job, policy, now_s, memory), **asked,
         ):  # fmt: skip
@@ -80,8 +86,31 @@ def operators(
                 return
 
 
+@dataclass
+class _Current:
+    """What the file of a job says, which may change while the command runs."""
+
+    job: StreamJob
+    act: bool  # whether the command scales the job
+
+    def __call__(self) -> StreamJob:
+        """Return the job as its file says now, or as it said last where that cannot be used.
+
+        Raises ``UserError`` where the command may no longer go on.
+        """
+        with suppress(UserError):
+            self.job = job_of_file(self.job.name)
+        _flink_settings(self.job, act=self.act)
+        return self.job
+
+
 def _flink_job(name: str, *, act: bool) -> tuple[StreamJob, FlinkSettings]:
     job = job_of_file(name)
+    return job, _flink_settings(job, act=act)
+
+
+def _flink_settings(job: StreamJob, *, act: bool) -> FlinkSettings:
+    name = job.name
     if not isinstance(job.target, FlinkSettings):
         raise UserError(
             f"job '{name}': its target is of kind '{job.target.kind}', and only Flink's REST API knows operators; set "
@@ -92,7 +121,7 @@ def _flink_job(name: str, *, act: bool) -> tuple[StreamJob, FlinkSettings]:
             f"job '{name}' has mode: act, so perdix' control loop scales it as a whole; set mode: advise to scale its "
             "operators with --apply"
         )
-    return job, job.target
+    return job.target
 
 
 def _document(look: Look) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ from perdix.cli.output import run_guarded
 from perdix.control.operators.memory import recall
 from perdix.control.state.store import StateStore
 from perdix.settings.home import Home
+from perdix.targets.flink.dataflow import DataflowReading
+from perdix.targets.flink.target import FlinkTarget
 from tests.targets.flink_api import FlinkCluster, a_job
 
 NOW = ("--policy", "ds2:warm_up_s=0", "--interval", "1")
@@ -87,6 +90,39 @@ def test_what_the_policy_remembers_is_kept_for_the_next_command(home, cluster):
         assert not recall(store, "orders", "ds2", time.time())
     finally:
         store.close()
+
+
+def changed_at_the_second_look(monkeypatch: pytest.MonkeyPatch, change: Callable[[], None]) -> None:
+    """Let the job's file change while the command runs."""
+    read, times = FlinkTarget.read_dataflow, iter(range(100))
+
+    def reading(target: FlinkTarget) -> DataflowReading:
+        if next(times) == 2:
+            change()
+        return read(target)
+
+    monkeypatch.setattr(FlinkTarget, "read_dataflow", reading)
+
+
+def test_it_ends_once_the_job_is_scaled_as_a_whole(home, cluster, monkeypatch, capsys):
+    text = (home / "jobs" / "orders.yaml").read_text()
+    changed_at_the_second_look(monkeypatch, lambda: write(home, f"{text}mode: act\n"))
+    assert "set mode: advise" in complaint(capsys, "orders", *NOW, "--apply", "--decisions", "3")
+    assert len(cluster.puts()) == 1
+
+
+def test_bounds_that_change_while_it_runs_hold_and_a_file_that_cannot_be_read_changes_nothing(
+    home, cluster, monkeypatch
+):
+    changed_at_the_second_look(monkeypatch, lambda: write(home, "bounds: ["))
+    assert run("orders", *NOW, "--decisions", "2").exit_code == 0
+    text = f"target: {{kind: flink, url: '{cluster.url}'}}\nbounds: {{maximum: 3}}\n"
+    write(home, text.replace("3", "6"))
+    changed_at_the_second_look(monkeypatch, lambda: write(home, text))
+    told = [
+        json.loads(line)["changes"] for line in run("orders", *NOW, "--json", "--decisions", "2").stdout.splitlines()
+    ]
+    assert told == [{"count -> sink": 4}, {"count -> sink": 3}]
 
 
 def test_a_paused_job_is_left_alone(home, cluster):

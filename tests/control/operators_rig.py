@@ -133,7 +133,7 @@ def looking(
 ) -> Iterator[Look]:
     if act:
         more.setdefault("carry_out", acting(job).carry_out)
-    return looks(job, policy, bounds, sleep=job.sleep, **{"interval_s": 30.0, **more})
+    return looks(job, policy, lambda: bounds, sleep=job.sleep, **{"interval_s": 30.0, **more})
 
 
 def ds2() -> DataflowPolicy:

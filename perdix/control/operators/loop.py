@@ -32,7 +32,7 @@ class ReadsOperators(Protocol):
 def looks(
     target: ReadsOperators,
     policy: DataflowPolicy,
-    bounds: Bounds,
+    bounds: Callable[[], Bounds],
     *,
     interval_s: float,
     carry_out: Callable[[Look], Look] = lambda look: look,
@@ -46,7 +46,7 @@ def looks(
 
     Raises ``TargetError`` when it cannot even be read at the beginning.
 
-    ``bounds``: no operator that is scaled gets fewer or more instances.
+    ``bounds``: asked anew for each look; no operator that is scaled gets fewer or more instances.
     ``carry_out``: asks Flink for what was decided and says in the look what came of it (:class:`~.executor.Executor`);
     left out, nothing is asked.
     ``memory``: what the same policy remembered when a former loop ended.
@@ -60,7 +60,7 @@ def looks(
         except TargetError as error:
             yield carry_out(Look(None, problem=str(error)))
             continue
-        look = carry_out(replace(_look(before, now, policy, bounds, memory), running=now.running))
+        look = carry_out(replace(_look(before, now, policy, bounds(), memory), running=now.running))
         if look.remembers is not None and look.remembers != memory:
             memory = dict(look.remembers)
             look = _remembered(look, now.at_s, memory, remember)
