@@ -114,15 +114,14 @@ def test_it_ends_once_the_job_is_scaled_as_a_whole(home, cluster, monkeypatch, c
 def test_bounds_that_change_while_it_runs_hold_and_a_file_that_cannot_be_read_changes_nothing(
     home, cluster, monkeypatch
 ):
-    changed_at_the_second_look(monkeypatch, lambda: write(home, "bounds: ["))
-    assert run("orders", *NOW, "--decisions", "2").exit_code == 0
-    text = f"target: {{kind: flink, url: '{cluster.url}'}}\nbounds: {{maximum: 3}}\n"
-    write(home, text.replace("3", "6"))
-    changed_at_the_second_look(monkeypatch, lambda: write(home, text))
-    told = [
-        json.loads(line)["changes"] for line in run("orders", *NOW, "--json", "--decisions", "2").stdout.splitlines()
-    ]
-    assert told == [{"count -> sink": 4}, {"count -> sink": 3}]
+    text = (home / "jobs" / "orders.yaml").read_text()
+    with monkeypatch.context() as patch:
+        changed_at_the_second_look(patch, lambda: write(home, "bounds: ["))
+        assert run("orders", *NOW, "--decisions", "2").exit_code == 0
+    write(home, text)
+    changed_at_the_second_look(monkeypatch, lambda: write(home, text.replace("maximum: 6", "maximum: 3")))
+    documents = [json.loads(line) for line in run("orders", *NOW, "--json", "--decisions", "2").stdout.splitlines()]
+    assert [one["changes"] for one in documents] == [{"count -> sink": 4}, {"count -> sink": 3}]
 
 
 def test_a_paused_job_is_left_alone(home, cluster):
