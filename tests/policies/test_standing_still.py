@@ -96,6 +96,8 @@ def test_a_size_that_was_measured_to_be_late_seldom_stays_whatever_its_minutes_s
     assert stand_still(here, "perdix", seldom).scale_out == 3
     behind = replace(here, lag_records=60.0 * here.workload_per_s)
     assert stand_still(behind, "perdix", seldom).scale_out > 3
+    pause = replace(here, workload_per_s=0.0, recent_workload_per_s=0.0, lag_records=1.0)
+    assert stand_still(pause, "perdix", seldom).scale_out == 3, "one record that waits in a pause is no backlog"
 
 
 def test_one_late_minute_among_few_is_no_ground_for_a_larger_size():
