@@ -228,7 +228,7 @@ def _since_s(job: StreamJob, io: TickIO, now_s: float) -> float | None:
         newest_s = io.memories.newest_s(io.store, job.name)
     except Exception:
         return None
-    return since_s(now_s, newest_s, io.tick_interval_s, job.objectives.checkpoint_interval_s)
+    return since_s(job, now_s, newest_s, io.tick_interval_s)
 
 
 def _server(job: StreamJob) -> str:

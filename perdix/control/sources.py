@@ -24,6 +24,7 @@ LONGEST_READ_S = 3_600.0
 NEEDED_TO_DECIDE: Mapping[str, float] = {**NEEDED, WORKLOAD.name: 0.5}  # metric -> least coverage
 DOWN_S = 30.0
 LARGEST_ANSWER_BYTES = 64 * MIB
+WHOLE_STEPS = 2.0  # that a tick reads at least, however far apart scrapes are: of fewer it may see none
 BESIDE_THE_TICK_S = 120.0  # one-minute means reach a minute back, and the newest steps may still be owed
 
 
@@ -46,13 +47,14 @@ class MetricsSource(Protocol):
         """Return the window ``(since_s, now_s]`` up to its newest complete step; the step is the scrape interval."""
 
 
-def since_s(now_s: float, newest_s: float | None, tick_interval_s: float, checkpoint_interval_s: float) -> float:
+def since_s(job: StreamJob, now_s: float, newest_s: float | None, tick_interval_s: float) -> float:
     """Return from when a tick must read: what is new, and what its means and the capacity model need before that.
 
     ``newest_s``: end of what earlier ticks have seen (epoch seconds); ``None`` on a first tick, which reads an hour, so
     that the loop starts with a forecast and a capacity instead of learning them in front of the user.
     """
-    usual_s = now_s - tick_interval_s - max(BESIDE_THE_TICK_S, checkpoint_interval_s)
+    steps_s = 0.0 if job.prometheus is None else WHOLE_STEPS * job.prometheus.scrape_interval_s
+    usual_s = now_s - tick_interval_s - max(BESIDE_THE_TICK_S, job.objectives.checkpoint_interval_s, steps_s)
     earliest_s = now_s - LONGEST_READ_S
     return earliest_s if newest_s is None else max(min(usual_s, newest_s), earliest_s)
 

@@ -180,7 +180,7 @@ class _Stages:
 
 def _observe(setting: Setting, io: TickIO, memory: JobMemory, running: Running | None) -> Observation:
     interval_s, job = setting.tick_interval_s, setting.job
-    from_s = since_s(setting.now_s, memory.newest_s, interval_s, job.objectives.checkpoint_interval_s)
+    from_s = since_s(job, setting.now_s, memory.newest_s, interval_s)
     scale_out = None if running is None else running.scale_out
     ranges = plausible_ranges(job.bounds, scale_out, memory.highest_per_s)
     settled = scale_out if running is not None and running.settled else None

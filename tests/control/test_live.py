@@ -18,7 +18,7 @@ from perdix.control.tick_io import TickIO
 from perdix.policies.contract import Reason
 from perdix.settings.home import Home
 from perdix.settings.product import ControlSettings
-from perdix.settings.stream_job import PolicySettings, PrometheusSource, StreamJob
+from perdix.settings.stream_job import Objectives, PolicySettings, PrometheusSource, StreamJob
 from perdix.settings.targets import AdvisorySettings, TwinSettings
 from perdix.telemetry.prometheus import Prometheus
 from perdix.twin.emission import Scraping
@@ -201,12 +201,15 @@ def test_operators_job_files_win_over_those_that_perdix_wrote(tmp_path: Path, mo
 
 
 def test_how_far_back_a_tick_reads() -> None:
-    now_s = 10_000.0
-    assert since_s(now_s, None, 60.0, 10.0) == now_s - LONGEST_READ_S
-    assert since_s(now_s, now_s - 60.0, 60.0, 10.0) == now_s - 180.0
-    assert since_s(now_s, now_s - 600.0, 60.0, 10.0) == now_s - 600.0
-    assert since_s(now_s, now_s - 90_000.0, 60.0, 10.0) == now_s - LONGEST_READ_S
-    assert since_s(now_s, now_s - 60.0, 60.0, 300.0) == now_s - 360.0
+    now_s, job = 10_000.0, a_job(objectives=Objectives(checkpoint_interval_s=10.0))
+    assert since_s(job, now_s, None, 60.0) == now_s - LONGEST_READ_S
+    assert since_s(job, now_s, now_s - 60.0, 60.0) == now_s - 180.0
+    assert since_s(job, now_s, now_s - 600.0, 60.0) == now_s - 600.0
+    assert since_s(job, now_s, now_s - 90_000.0, 60.0) == now_s - LONGEST_READ_S
+    seldom = a_job(objectives=Objectives(checkpoint_interval_s=300.0))
+    assert since_s(seldom, now_s, now_s - 60.0, 60.0) == now_s - 360.0
+    scraped = a_job(prometheus=PrometheusSource(url="http://in.process", scrape_interval_s=300.0))
+    assert since_s(scraped, now_s, now_s - 60.0, 60.0) == now_s - 660.0, "two whole steps"
 
 
 def test_a_job_of_an_unknown_policy_option_is_broken_alone(live: Live) -> None:

@@ -15,7 +15,7 @@ from perdix.control.state.journal import Status
 from perdix.control.state.ledger import Entry, Intent, State
 from perdix.control.state.store import StateStore
 from perdix.policies.contract import Reason
-from perdix.settings.stream_job import Objectives, PolicySettings
+from perdix.settings.stream_job import Objectives, PolicySettings, PrometheusSource
 from perdix.targets.contract import TargetError
 from perdix.telemetry.window import Window
 from tests.control.rig import HIGH, LOW, START_S, Rig, applied, champion, constant, masked
@@ -345,3 +345,12 @@ def test_a_size_barred_before_the_clock_was_set_back_is_barred_no_longer(store: 
     store.learned.learn("orders", rig.now_s, {AVOIDED: {"sizes": [barred.to_state()]}})
     assert rig.minutes(1)[-1].event is Event.APPLIED
     assert recall(store, "orders").memory.avoided == ()
+
+
+@pytest.mark.parametrize("scrape_s", [120.0, 300.0])
+def test_a_job_that_is_scraped_less_often_than_it_is_looked_at_is_not_blind_between(
+    store: StateStore, scrape_s: float
+) -> None:
+    prometheus = PrometheusSource(url="http://in.process", scrape_interval_s=scrape_s)
+    rig = Rig.of(store, LOW, scale_out=2, warm_s=3_600, interval_s=scrape_s, prometheus=prometheus)
+    assert {report.status for report in rig.minutes(15)} == {Status.ACTING}
