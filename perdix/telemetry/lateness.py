@@ -18,6 +18,10 @@ class SeenLate:
     # 1 for a late step, 0 for another, NaN where nothing was measured; of the same shape
     late: Values = field(default_factory=lambda: np.zeros(0))
 
+    def ended(self, since_s: float) -> bool:
+        """Whether a step has ended after ``since_s``; also where the latency is not measured at all."""
+        return not len(self.times_s) or bool(self.times_s[-1] > since_s)
+
     def share(self, since_s: float) -> float | None:
         """Return the late share of the steps that ended after ``since_s``; ``None`` where none was measured."""
         recent = self.late[self.times_s > since_s]

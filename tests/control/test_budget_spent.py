@@ -9,7 +9,7 @@ from perdix.control.job_memory import recall
 from perdix.control.memories import Memories
 from perdix.control.state.store import StateStore
 from perdix.policies.planning.budget import Spent
-from perdix.settings.stream_job import Objectives, PolicySettings
+from perdix.settings.stream_job import Objectives, PolicySettings, PrometheusSource
 from tests.control.rig import HIGH, LOW, Rig
 
 BURSTS = np.tile(np.repeat([LOW, HIGH], [540, 60]), 20)  # a minute of every ten
@@ -35,6 +35,18 @@ def test_what_is_spent_is_what_was_late(store: StateStore, interval_s: float) ->
     counted_s = Spent.of_memory(recall(store, "orders").memory.policy_memory).late_s
     assert late_s > 300.0
     assert counted_s == pytest.approx(late_s, rel=0.2)
+
+
+@pytest.mark.parametrize("interval_s", [15.0, 120.0])
+def test_who_is_always_late_is_so_however_seldom_it_is_scraped(store: StateStore, interval_s: float) -> None:
+    prometheus = PrometheusSource(url="http://in.process", scrape_interval_s=interval_s)
+    policy = PolicySettings(name="perdix")
+    rig = Rig.of(store, LOW, interval_s=interval_s, policy=policy, prometheus=prometheus, mode="advise")
+    rig.job = rig.job.model_copy(update={"objectives": Objectives(latency_p95_ms=1.0)})
+    rig.memories = Memories()
+    rig.minutes(30)
+    spent = Spent.of_memory(recall(store, "orders").memory.policy_memory)
+    assert spent.late_s > 0.9 * spent.seen_s > 900.0
 
 
 def test_a_latency_near_its_objective_spends_nothing(store: StateStore) -> None:

@@ -151,7 +151,10 @@ def _remembered(situation: Situation) -> dict[str, Any]:
         caught_up_s = situation.now_s
     # What the most workers still catch up with waited before they ran: fewer were too few.
     at_most &= caught_up_s is not None and caught_up_s > situation.now_s - stays_s
-    spent = spent.counted(situation.now_s, late, budget, longest_s=longest_s, curable=curable and not at_most)
+    # Of scrapes that are longer apart than ticks most ticks show nothing new: then they are counted together.
+    counts = spent.at_s is None or situation.seen_late.ended(spent.at_s)
+    if counts:
+        spent = spent.counted(situation.now_s, late, budget, longest_s=longest_s, curable=curable and not at_most)
     behind_s = situation.now_s if waits else part_of(situation.memory.get("behind_s"), number)
     lateness = Lateness.of_memory(situation.memory)
     stays, outgrown = Stays.of_memory(situation.memory), Outgrown.of_memory(situation.memory)
@@ -162,11 +165,12 @@ def _remembered(situation: Situation) -> dict[str, Any]:
     rival = Rival.of_memory(situation.memory)
     if situation.known_minutes < LEAST_MINUTES:  # while nothing may be given back, what runs says nothing against plans
         rival = replace(rival, at_s=situation.now_s)
-    else:
+    elif counts:
         rival = rival.counted(situation.now_s, situation.scale_out, late, longest_s=longest_s)
     at_this_size = curable * late if stays_s > SETTLED_S else None
     late_at = LateAt.of_memory(situation.memory)
-    late_at = late_at.counted(situation.now_s, situation.scale_out, at_this_size, longest_s=longest_s)
+    if counts:
+        late_at = late_at.counted(situation.now_s, situation.scale_out, at_this_size, longest_s=longest_s)
     return {
         "spent": spent.to_state(),
         "rival": rival.to_state(),
