@@ -102,6 +102,16 @@ class Tail:
             return self
         return type(self)(self.start_s + surplus * self.cell_s, self.cell_s, self.per_s[surplus:], self.end_s)
 
+    def in_cells(self, cell_s: float, keep_s: float) -> Self:
+        """Return the last ``keep_s`` seconds in cells of ``cell_s``; the tail itself where it is in such already."""
+        if cell_s == self.cell_s:
+            return self
+        count = int(np.ceil((self.end_s - self.start_s) / cell_s - EPSILON_S))
+        first = max(count - int(np.ceil(keep_s / cell_s)) - 1, 0)
+        edges = self.start_s + cell_s * np.arange(first, count + 1, dtype=np.float64)
+        edges[-1] = self.end_s
+        return type(self)(float(edges[0]), cell_s, self.means(edges), self.end_s)
+
     def until(self, end_s: float) -> Self:
         """Return the tail as it was at ``end_s``, to the nearest cell that had ended by then."""
         count = int(np.floor((min(end_s, self.end_s) - self.start_s) / self.cell_s + EPSILON_S))

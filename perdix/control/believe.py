@@ -69,7 +69,7 @@ def update(
     memory = replace(
         memory,
         newest=tuple(part for part in (*memory.newest, seen) if len(part) and part.end_s > seen.end_s - STORED_EVERY_S),
-        workload=_appended(memory.workload, seen, TRUTH_CELL_S, TRUTH_KEPT_S),
+        workload=_appended(memory.workload, seen, max(seen.step_s, TRUTH_CELL_S), TRUTH_KEPT_S),
         minutes=_appended(memory.minutes, seen, MINUTE_S, KEPT_S),
     )
     if memory.minutes is not None:
@@ -106,7 +106,9 @@ def noticed(memory: JobMemory, observation: Observation) -> JobMemory:
     window = observation.window
     if window is None or not len(window):
         return memory
-    return replace(memory, workload=_appended(memory.workload, workload_of(window), TRUTH_CELL_S, TRUTH_KEPT_S))
+    seen = workload_of(window)
+    workload = _appended(memory.workload, seen, max(seen.step_s, TRUTH_CELL_S), TRUTH_KEPT_S)
+    return replace(memory, workload=workload)
 
 
 def as_seen(observation: Observation) -> Beliefs:
@@ -279,7 +281,7 @@ def _unseen(memory: JobMemory, seen: Workload) -> Workload:
 def _appended(tail: Tail | None, seen: Workload, cell_s: float, keep_s: float) -> Tail | None:
     if tail is not None:
         return tail.append(seen, keep_s)
-    return Tail.of(seen, cell_s, keep_s) if np.isfinite(seen.per_s).any() else None
+    return Tail.cut_up(seen, cell_s, keep_s) if np.isfinite(seen.per_s).any() else None
 
 
 def _fallback(memory: JobMemory) -> Forecaster | None:

@@ -26,7 +26,7 @@ from perdix.models.drift import DriftState
 from perdix.models.forecasting.contract import Forecast, Workload
 from perdix.models.forecasting.failures import positive
 from perdix.models.forecasting.forecaster import Forecaster, forecaster_from_state
-from perdix.models.forecasting.foresight import KEPT_S
+from perdix.models.forecasting.foresight import KEPT_S, MINUTE_S
 from perdix.models.forecasting.known_events import KnownEvents
 from perdix.models.forecasting.tail import EPSILON_S, Tail
 from perdix.models.forecasting.trust import HOUR, Trust
@@ -387,7 +387,7 @@ class _Since:
         return Adopted(self.forecaster(document), int(document["version"]))
 
     def minutes(self, document: Document) -> Tail:
-        minutes = _rates(document["state"])
+        minutes = _rates(document["state"]).in_cells(MINUTE_S, KEPT_S)  # some are as long as a scrape interval
         for part in self._after(document):
             minutes = minutes.append(part, KEPT_S)
         if self.workload is None or minutes.end_s >= self.workload.end_s - EPSILON_S:

@@ -1,12 +1,17 @@
-"""What is believed of the present load."""
+"""What is believed of the present load, and what is remembered of it."""
 
 import numpy as np
 import pytest
 
-from perdix.control.believe import TRUTH_CELL_S, level_per_s
-from perdix.control.job_memory import JobMemory
+from perdix.control.believe import TRUTH_CELL_S, level_per_s, update
+from perdix.control.job_memory import JobMemory, changed, history_of, recall
+from perdix.control.observe import Observation
+from perdix.control.state.store import StateStore
 from perdix.models.forecasting.contract import Workload
 from perdix.models.forecasting.tail import Tail
+from perdix.telemetry import metrics
+from perdix.telemetry.quality import Quality
+from perdix.telemetry.window import Window
 
 START_S = 1_700_000_000.0
 
@@ -42,3 +47,37 @@ def test_a_load_that_was_not_measured_is_not_known():
     assert level_per_s(JobMemory()) is None
     after_a_gap = np.where(np.arange(60) < 30, np.nan, 240.0)
     assert level_of(after_a_gap) in (None, pytest.approx(240.0))
+
+
+def after(memory: JobMemory, rates: np.ndarray, step_s: float, start_s: float = START_S) -> JobMemory:
+    times_s = start_s + step_s * np.arange(1.0, len(rates) + 1.0)
+    window = Window("orders", step_s, times_s, job_metrics={metrics.WORKLOAD.name: rates})
+    return update(memory, Observation(window, Quality(ok=True, blind=False, problems=())), None)
+
+
+@pytest.mark.parametrize("step_s", [15.0, 60.0, 90.0, 120.0, 300.0])
+def test_minutes_are_minutes_whatever_the_scrape_interval(step_s):
+    """With 300 s each cell was one of them, so that twelve hours were read as 144 minutes."""
+    rates, memory = 100.0 + np.arange(round(7_200 / step_s)), JobMemory()
+    for end in range(2, len(rates) + 1, 2):
+        memory = after(memory, rates[end - 2 : end], step_s, START_S + (end - 2) * step_s)
+    assert memory.minutes is not None
+    assert memory.minutes.cell_s == 60.0
+    seconds = np.repeat(rates, round(step_s))
+    assert history_of(memory.minutes).per_s == pytest.approx(seconds.reshape(-1, 60).mean(axis=1))
+
+
+@pytest.mark.parametrize(("cell_s", "lasts_s"), [(120.0, 1_380.0), (300.0, 3_540.0)])
+def test_stored_cells_that_are_longer_than_a_minute_are_cut_anew(store: StateStore, cell_s, lasts_s):
+    rates, end_s = 100.0 + np.arange(12.0), START_S + lasts_s  # the last cell is cut short
+    rates[3] = np.nan
+    stored = JobMemory(minutes=Tail(START_S, cell_s, rates, end_s))
+    store.learned.learn("orders", end_s, changed("orders", stored, {}))
+    found = recall(store, "orders")
+    assert found.notes == ()
+    assert found.memory.minutes is not None
+    assert (found.memory.minutes.cell_s, found.memory.minutes.end_s) == (60.0, end_s)
+    minutes = after(found.memory, np.array([200.0]), cell_s, end_s).minutes
+    assert minutes is not None
+    before = np.repeat(rates, round(cell_s / 60.0))[: round(lasts_s / 60.0)]
+    assert minutes.per_s == pytest.approx(np.append(before, np.full(round(cell_s / 60.0), 200.0)), nan_ok=True)

@@ -59,6 +59,16 @@ def test_until_is_what_was_known_then():
     assert (then.end_s, then.per_s.tolist()) == (6.0, [0.5, 2.5, 4.5])
 
 
+def test_it_is_cut_anew_into_cells_of_another_length():
+    tail = Tail.of(seconds(6, float("nan"), 3, 9, step_s=4.0), 4.0).until(16.0).append(seconds(1, start_s=16.0), 100.0)
+    assert tail.in_cells(4.0, 100.0) is tail
+    fine = tail.in_cells(2.0, 100.0)
+    assert (fine.start_s, fine.cell_s, fine.end_s) == (0.0, 2.0, 17.0)
+    assert np.array_equal(fine.per_s, [6, 6, np.nan, np.nan, 3, 3, 9, 9, 1], equal_nan=True)
+    newest = tail.in_cells(2.0, 4.0)
+    assert (newest.start_s, newest.per_s.tolist(), newest.end_s) == (12.0, [9.0, 9.0, 1.0], 17.0)
+
+
 def test_nothing_finite_is_refused():
     with pytest.raises(ValueError, match="none with a value"):
         Tail.of(seconds(float("nan")), 1.0)
