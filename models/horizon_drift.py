@@ -101,6 +101,7 @@ class HorizonDrift:
             return self
         errors = self.errors.after(missed)
         poor = self.forecasts + 1 >= LEAST_FORECASTS and errors.wape >= GOOD and errors.share >= self.allowed
+        poor &= missed.by_forecast > 0.0 or missed.actual > 0.0  # while both are nothing, only old sums fade
         return replace(
             self,
             errors=errors,

@@ -14,6 +14,7 @@ from perdix.telemetry.window import Values
 FIRST_MINUTE_S = 60.0
 PART_S = 60.0  # noise that no forecast can know averages out within a minute
 NEEDED_COVERAGE = 0.5
+LEAST_RECORDS = 1.0  # records are whole: where none arrives, a forecast of less than one is a forecast of none
 
 
 @dataclass(frozen=True)
@@ -60,12 +61,24 @@ def come_true(forecast: Forecast, observed: Workload | Tail) -> Realised:
     edges_s = forecast.origin_s + forecast.step_s * np.arange(len(forecast.mean) + 1, dtype=np.float64)
     actual = np.where(edges_s[1:] <= observed.end_s + 1e-6, truth.means(edges_s), np.nan)
     minute = max(1, int(np.ceil(FIRST_MINUTE_S / forecast.step_s)))
-    first = _judged(actual[:minute], forecast.mean[:minute])
+    first = _judged(actual[:minute], _whole(forecast.mean[:minute], actual[:minute], forecast.step_s))
     passed = observed.end_s >= forecast.origin_s + forecast.horizon_s - 1e-6
-    whole = _judged(actual, forecast.mean) if passed else None
+    mean = _whole(forecast.mean, actual, forecast.step_s)
+    whole = _judged(actual, mean) if passed else None
     if whole is None:
         return Realised(first, None, None)
-    return Realised(first, whole, error_of_maximum(actual, forecast.mean), _missed(forecast, truth))
+    return Realised(first, whole, error_of_maximum(actual, mean), _missed(forecast, truth))
+
+
+def _whole(forecast: Values, actual: Values, step_s: float) -> Values:
+    """Return a forecast, records/s, shape ``(n,)``; zeros where no record arrived and it is of less than one in all.
+
+    ``actual``: records/s, shape ``(n,)``, NaN where it was not measured.
+    """
+    known = np.isfinite(actual)
+    if actual[known].any() or not forecast[known].sum() * step_s < LEAST_RECORDS:
+        return forecast
+    return np.zeros_like(forecast)
 
 
 def _judged(actual: Values, forecast: Values) -> float | None:
@@ -83,6 +96,7 @@ def _missed(forecast: Forecast, truth: Tail) -> Missed | None:
     part_s = width * forecast.step_s
     actual = truth.means(forecast.origin_s + part_s * np.arange(-1, count + 1, dtype=np.float64))
     last, actual = actual[0], actual[1:]
+    said = _whole(said, actual, part_s)
     known = np.isfinite(actual)
     if not np.isfinite(last) or known.mean() < NEEDED_COVERAGE:
         return None

@@ -80,6 +80,20 @@ class TestWhatMayBeExpected:
         assert not after(state, 1.4, 5, first=60).poor
         assert after(state, 3.0, 15, first=60).poor
 
+    def test_an_idle_night_in_which_nothing_was_forecast_is_no_drift(self) -> None:
+        """The sums of what was before fade alike, so that the last share before it stayed for the whole night."""
+        evening = after(HorizonDrift(0.5), 1.0, 20)
+        assert 0 < evening.poor < POOR_FORECASTS
+        night = [evening]
+        for minute in range(20, 620):
+            night.append(night[-1].observe(Missed(60.0 * minute, 0.0, 0.0, 0.0, 900.0)))
+        assert not any(state.poor for state in night[1:])
+        assert night[-1].poor_since_s is None
+        wrong = night[-1]
+        for minute in range(620, 620 + POOR_FORECASTS):
+            wrong = wrong.observe(Missed(60.0 * minute, 1_000.0, 0.0, 0.0, 900.0))
+        assert wrong.due
+
     def test_what_was_seen_twice_counts_once(self) -> None:
         state = after(HorizonDrift(), 1.0, 30)
         assert state.observe(missed(29, 9.0)) == state

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -55,6 +57,24 @@ def test_noise_within_a_minute_is_held_against_nobody():
     missed = come_true(forecast(np.full(90, 100.0), step_s=10.0), Workload(940.0, 1.0, noise)).missed
     assert missed is not None
     assert (missed.by_forecast, missed.by_last_value) == (pytest.approx(0.0), pytest.approx(0.0))
+
+
+@pytest.mark.parametrize(("step_s", "per_s"), [(1.0, 1e-12), (10.0, 1e-3), (60.0, 1e-3)])
+def test_a_forecast_of_less_than_a_record_is_right_where_nothing_arrives(step_s, per_s):
+    """A smoothed load never falls to zero: each idle night was an infinite error, and asked for a retrain."""
+    made = forecast(np.full(round(900 / step_s), per_s), step_s=step_s)
+    found = come_true(made, Workload(940.0, 1.0, np.zeros(960)))
+    assert (found.first_minute_wape, found.horizon_wape, found.maximum_error) == (0.0, 0.0, 0.0)
+    assert found.missed == Missed(1000.0, 0.0, 0.0, 0.0, 900.0)
+
+
+def test_a_forecast_of_a_load_that_does_not_arrive_is_wrong_without_limit():
+    made = forecast(np.full(90, 0.02), step_s=10.0)  # more than a record in the first minute
+    found = come_true(made, Workload(940.0, 1.0, np.zeros(960)))
+    assert (found.first_minute_wape, found.horizon_wape, found.maximum_error) == (math.inf, math.inf, math.inf)
+    assert found.missed == Missed(1000.0, pytest.approx(15 * 0.02), 0.0, 0.0, 900.0)
+    little = come_true(forecast(np.full(90, 1e-12), step_s=10.0), Workload(940.0, 1.0, np.full(960, 5.0)))
+    assert little.first_minute_wape == pytest.approx(1.0)
 
 
 def test_without_the_minute_before_there_is_no_last_value_to_compare_with():
