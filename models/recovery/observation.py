@@ -19,6 +19,7 @@ TIMEOUT_S = 1800.0
 SETTLE_S = 30.0  # calm that must follow before a job counts as caught up
 FLOOR = 0.05  # an anomaly is at least this share of the workload, whatever the standard deviation
 LAG_FLOOR_S = 2.0  # consumer lag, in seconds of workload, that never counts as a backlog
+LEAST_WORKLOAD_PER_S = 1.0  # records/s by which the lag is counted at least: seconds of less hold no record
 RESUMED = 0.1  # throughput, as a share of the workload, from which the job processes again
 GAP_STEPS = 3.0
 
@@ -187,7 +188,7 @@ class _Course:
         times, workload, throughput, lag = np.array(watch.samples).T
         normal = watch.normal
         threshold = np.maximum(normal.difference.sd, FLOOR * workload)
-        lag_limit = max(normal.lag_s.mean + normal.lag_s.sd, LAG_FLOOR_S) * workload
+        lag_limit = max(normal.lag_s.mean + normal.lag_s.sd, LAG_FLOOR_S) * np.maximum(workload, LEAST_WORKLOAD_PER_S)
         behind = np.isfinite(lag) & (lag > lag_limit)
         excess = workload - throughput - normal.difference.mean
         return cls(times, workload, throughput, excess, threshold, behind, watch.at_s, watch.settle_s)

@@ -193,6 +193,19 @@ def test_lag_above_normal_is_not_caught_up():
     assert outcome.waited_s >= 400
 
 
+@pytest.mark.parametrize(("left", "recovers"), [(1.0, True), (1_000.0, False)])
+def test_where_nothing_arrives_any_more_a_record_that_waits_is_no_backlog(left, recovers):
+    """The limit was so many seconds of no workload: a recovery never ended, and its scale-in was rolled back."""
+    times, workload = np.arange(900.0), np.where(np.arange(900) < 430, 1_000.0, 0.0)
+    throughput = np.where(times < 400, 1_000.0, np.where(times < 420, 0.0, 2_000.0))
+    throughput[435:] = 0.0
+    lag = np.maximum(np.cumsum(workload - throughput), left)
+    outcome = watched((times, workload, throughput, lag), at_s=395, timeout_s=400.0)
+    assert isinstance(outcome, Recovered if recovers else TimedOut)
+    if isinstance(outcome, Recovered):
+        assert outcome.caught_up_s == pytest.approx(435, abs=2)
+
+
 def test_a_second_stop_during_recovery_prolongs_it():
     """What was worked between two stops is no part of the downtime."""
     times, workload, throughput, lag, _ = job(down=20)
