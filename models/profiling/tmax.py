@@ -110,13 +110,16 @@ class HighestRates:
 
         ``per_s``: throughput in records/s.
         ``saturated``: whether the job worked off a backlog or was back-pressured, so that this was all it could do.
-        Where it was not, the rate is a lower bound, and teaches only when it lies above what was believed.
+        Where it was not, the rate is a lower bound, and teaches only when it lies above what was believed, and above
+        what the running job was measured to take.
         """
         if not (LEAST_PER_S <= per_s <= LARGEST_PER_S and scale_out >= 1):
             return self
         if not saturated and per_s <= float(self.per_s(scale_out)):
             return self
         before = next((one for one in self.known if one.running and one.scale_out == scale_out), None)
+        if not saturated and before is not None and per_s <= before.per_s:
+            return self
         now = (
             Known(int(scale_out), float(per_s), FIRST_WEIGHT, running=True)
             if before is None

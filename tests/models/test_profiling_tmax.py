@@ -75,6 +75,16 @@ def test_a_rate_that_was_kept_up_with_teaches_only_above_what_was_believed():
     assert rates.learned(5, math.nan) is rates
 
 
+def test_what_did_not_saturate_the_job_lowers_nothing_that_it_was_seen_to_take():
+    """The mean with a lower bound fell below what the job had done, the more the longer it kept up."""
+    measured = HighestRates.fit(LINEAR).learned(6, 80_000.0)
+    between = 0.5 * (float(measured.per_s(6)) + 80_000.0)
+    assert float(measured.per_s(6)) < between < 80_000.0
+    assert measured.learned(6, between, saturated=False) is measured
+    assert measured.learned(6, between).per_s(6) != measured.per_s(6)
+    assert measured.learned(6, 90_000.0, saturated=False).per_s(6) > measured.per_s(6)
+
+
 def test_the_state_is_json():
     rates = HighestRates.fit(LINEAR, "usl").learned(6, 55_000.0)
     again = HighestRates.from_state(json.loads(json.dumps(rates.to_state())))
