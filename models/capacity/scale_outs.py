@@ -69,6 +69,8 @@ class ScaleOuts:
     # Workers of the current stay in the order of their subtasks, when that was first learnt from it
     dealt_to: tuple[str, ...] = ()
     reach: Reach = field(default_factory=Reach)  # how much of what the lines promise was done while work waited
+    # Epoch seconds up to which it has faded, where that is later than the newest sample that was used
+    faded_s: float = field(default=-math.inf, compare=False)
 
     # -- learning ------------------------------------------------------------------------------------------------------
 
@@ -93,7 +95,9 @@ class ScaleOuts:
         if rows is None:
             return moved
         fresh = Workers.of(window.workers, rows.cpu, rows.throughput_per_s, rows.minutes_each, scale_out)
-        moved = moved._reaching(moved.reach.faded(rows.newest_s - moved.newest_s))
+        since_s = max(moved.newest_s, moved.faded_s)
+        moved = moved._reaching(moved.reach.faded(rows.newest_s - since_s))
+        moved = replace(moved, faded_s=max(rows.newest_s, since_s))
         restarted_s = last_start_s(window)
         restarted_s = -math.inf if restarted_s is None else restarted_s
         learnt = moved._learnt(fresh, rows.newest_s, restarted_s) if len(fresh) else moved
@@ -418,6 +422,7 @@ class ScaleOuts:
             "behind": None if self.behind is None else self.behind.to_state(),
             "idle": [self.idle.cpu, self.idle.sd],
             **({"reach": self.reach.share} if self.reach.share < 1.0 else {}),
+            **({"faded_s": self.faded_s} if self.reach.share < 1.0 and self.faded_s > self.newest_s else {}),
             **({"short": [self.reach.short_s, *self.reach.short]} if self.reach.short else {}),
             **({"outgrown": self.outgrown.to_state()} if len(self.outgrown) else {}),
             **({"groups": {**self.groups.to_state(), "minutes": self.dealt_minutes}} if self.groups.seen else {}),
@@ -450,6 +455,7 @@ class ScaleOuts:
             dealt_minutes=float(state["groups"]["minutes"]) if "groups" in state else 0.0,
             dealt_to=tuple(map(str, state.get("dealt_to", ()))),
             reach=Reach(float(state.get("reach", 1.0)), tuple(map(float, short)), float(short_s)),
+            faded_s=float(state.get("faded_s", -math.inf)),
         )
         model._check()
         return model

@@ -107,6 +107,24 @@ def test_what_held_the_workers_up_may_be_over_without_anybody_seeing_it():
     assert replace(short, reach=short.reach.faded(30 * 86_400.0)).capacity(4).per_s > 1.3 * short.capacity(4).per_s
 
 
+def test_while_nothing_is_learnt_of_the_cpu_that_time_counts_once():
+    """Each minute without CPU faded by all the time since the last with it: hours did what days should."""
+    short = fallen_short(stay(ScaleOuts(), 4), 0.75)
+    hours = often = short
+    for minute in range(180):
+        often = often.update(less_cpu(window(1_800.0 + 60.0 * minute, 4), math.nan), 4)
+        if minute == 90:
+            often = ScaleOuts.from_state(json.loads(json.dumps(often.to_state(), allow_nan=False)))
+    hours = hours.update(less_cpu(window(1_800.0 + 60.0 * 179, 4), math.nan), 4)
+    assert often.newest_s == hours.newest_s == short.newest_s
+    elapsed_s = 1_800.0 + 60.0 * 179 + 170.0 - short.newest_s
+    assert hours.reach.share == pytest.approx(short.reach.share**0.5 ** (elapsed_s / 86_400.0))
+    assert often.reach.share == pytest.approx(hours.reach.share, rel=1e-9)
+    often, hours = (known.update(window(1_800.0 + 60.0 * 185, 4), 4) for known in (often, hours))
+    assert often.reach.share == pytest.approx(hours.reach.share, rel=1e-9)
+    assert often.to_state().keys() == short.to_state().keys()
+
+
 def test_more_is_done_in_a_warm_up_too():
     """After an outage of a sink the backlog is caught up with at the next size, before its workers are warm."""
     short = fallen_short(stay(stay(ScaleOuts(), 12), 4, start_s=4_000.0), 0.3)
