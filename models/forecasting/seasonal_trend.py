@@ -48,9 +48,7 @@ class SeasonalTrend(Member):
         rates = filled(tail, LEAST_DAYS * DAY_S, cls.family)
         if float(np.ptp(rates)) <= 1e-9 * float(np.abs(rates).max()):
             raise NotForecastableError(f"{cls.family}: the workload does not vary; last-value says all there is to say")
-        each = max(1, round(BIN_S / cell_s))
-        bins = rates[len(rates) % each :].reshape(-1, each).mean(axis=1)
-        bin_s = each * cell_s
+        bins, bin_s = _binned(rates, cell_s)
         season = np.array([float(f"{value:.7g}") for value in _season(bins, bin_s)])  # as it is stored
         begin_s = tail.measured_end_s - bin_s * len(season)
         newest = rates[-CELLS_FITTED:]
@@ -88,6 +86,19 @@ class SeasonalTrend(Member):
             raise ValueError("what repeats is no row of numbers")
         arima = Arima.from_state(parameters["arima"])
         return cls(cell_s, keep_s, float(parameters["bin_s"]), float(parameters["begin_s"]), season, arima)
+
+
+def _binned(rates: Values, cell_s: float) -> tuple[Values, float]:
+    """Return the means of bins of about an hour, the newest ends with the cells, and their length in seconds.
+
+    They divide a day, and are of whole cells where such bins do.
+    """
+    each = max(1, round(BIN_S / cell_s))
+    bin_s = each * cell_s
+    if DAY_S % bin_s == 0.0:
+        return rates[len(rates) % each :].reshape(-1, each).mean(axis=1), bin_s
+    bin_s = BIN_S if cell_s <= BIN_S else DAY_S / max(1, int(DAY_S // cell_s))
+    return Tail(0.0, cell_s, rates, cell_s * len(rates)).bins(bin_s, np.inf), bin_s
 
 
 def _season(bins: Values, bin_s: float) -> Values:

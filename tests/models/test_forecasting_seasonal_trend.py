@@ -66,6 +66,26 @@ def test_minutes_are_served_by_hours_that_repeat():
     assert np.abs(ahead - 500.0).mean() < 30.0
 
 
+@pytest.mark.parametrize(
+    ("step_s", "horizon_s", "bin_s"),
+    [(60.0, 7_200.0, HOUR_S), (10.0, 1_000.0, HOUR_S), (60.0, 70_000.0, 4_800.0), (60.0, 900.0, HOUR_S)],
+)
+def test_what_repeats_is_a_day_whatever_the_horizon(step_s, horizon_s, bin_s):
+    """With bins of 64 minutes a "day" was half an hour too short, and what repeats moved by that with each day."""
+    times_s = step_s * (np.arange(6 * 86_400 // step_s) + 0.5)
+    rates = 500.0 + 300.0 * np.sin(2.0 * np.pi * times_s / 86_400.0)
+    whole = Workload(BEGIN_S, step_s, rates + np.random.default_rng(1).normal(0.0, 3.0, len(rates)))
+    history = whole.part(0, round(3 * 86_400 / step_s))
+    member = SeasonalTrend.fit(history, horizon_s=horizon_s)
+    assert member.bin_s == pytest.approx(bin_s)
+    assert member.bin_s * len(member.season) == pytest.approx(86_400.0)
+    origin = round(5.2 * 86_400 / step_s)
+    ahead = np.linspace(0.0, min(horizon_s, 7_200.0), 16)
+    found = member.project(Tail.of(whole.part(0, origin), member.cell_s, member.keep_s), ahead)
+    truth = 500.0 + 300.0 * np.sin(2.0 * np.pi * (origin * step_s + 0.5 * (ahead[1:] + ahead[:-1])) / 86_400.0)
+    assert np.abs(found - truth).max() < 25.0
+
+
 def test_a_state_of_numbers_brings_it_back():
     history = workload(15)
     member = SeasonalTrend.fit(history, horizon_s=HALF_DAY_S)
