@@ -20,7 +20,7 @@ from perdix.models.capacity.line import IdleShare
 from perdix.models.capacity.pairing import MINUTE_S, paired_minutes, runs_of_scale_out, seen_from_s
 from perdix.models.capacity.partitions import read_unevenly
 from perdix.models.capacity.reach import STALLED, Reach
-from perdix.models.capacity.workers import Against, Total, Workers
+from perdix.models.capacity.workers import KEPT_IN_STATE, Against, Total, Workers
 from perdix.settings.stream_job import MOST_WORKERS
 from perdix.telemetry.uptime import last_start_s
 from perdix.telemetry.window import Window
@@ -421,6 +421,7 @@ class ScaleOuts:
             "surprises": self.surprises,
             "behind": None if self.behind is None else self.behind.to_state(),
             "idle": [self.idle.cpu, self.idle.sd],
+            **({"reporting": self.workers.reporting} if self.workers.reporting > KEPT_IN_STATE else {}),
             **({"reach": self.reach.share} if self.reach.share < 1.0 else {}),
             **({"faded_s": self.faded_s} if self.reach.share < 1.0 and self.faded_s > self.newest_s else {}),
             **({"short": [self.reach.short_s, *self.reach.short]} if self.reach.short else {}),
@@ -443,7 +444,7 @@ class ScaleOuts:
         short_s, *short = state.get("short", [-math.inf])
         model = cls(
             scale_out=None if state.get("scale_out") is None else int(state["scale_out"]),
-            workers=Workers.from_state(state.get("workers", {})),
+            workers=Workers.from_state(state.get("workers", {}), int(state.get("reporting", 0))),
             memory={item.scale_out: item for item in memory},
             newest_s=-math.inf if newest is None else float(newest),
             arrived_s=-math.inf if arrived is None else float(arrived),

@@ -56,6 +56,8 @@ class Workers:
     # Shape ``(8, workers)``: the six statistics of a :class:`~perdix.models.capacity.line.Line`, and the means over the
     # same samples of the hottest CPU load and of the job's throughput
     table: Values = field(default_factory=lambda: np.zeros((ROWS, 0)))
+    # How many reported, where these are only those of them that a state holds: the job's throughput is that of all
+    stand_for: int = 0
 
     @classmethod
     def of(
@@ -106,6 +108,11 @@ class Workers:
         return isinstance(other, Workers) and self.names == other.names and np.array_equal(self.table, other.table)
 
     __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def reporting(self) -> int:
+        """How many workers reported: these, or more that they stand for."""
+        return max(len(self), self.stand_for)
 
     @property
     def weight(self) -> float:
@@ -215,21 +222,21 @@ class Workers:
     def _total(self, scale_out: int, idle: IdleShare) -> Total:
         loaded = self.table[:, (self.table[LINE + 1] > 0) & (self.table[2] > 0)]
         if not loaded.size:
-            return Total(0.0, 0.0, 0.0, len(self), self._warnings(scale_out))
+            return Total(0.0, 0.0, 0.0, self.reporting, self._warnings(scale_out))
         lines, hottest_cpu, total_per_s = loaded[:LINE], loaded[LINE], loaded[LINE + 1]
         found = hottest_capacity(lines, lines[2] / total_per_s, hottest_cpu, idle)
-        scale = scale_out / len(self)
+        scale = scale_out / self.reporting
         relative = math.hypot(found.log_sd, 0.2 * max(0.0, scale - 1.0))  # workers never seen may be slower
-        per_s, reach = scale * found.per_s, float(reach_of(lines).max())
+        per_s, reach = scale_out / len(self) * found.per_s, float(reach_of(lines).max())
         share = float(np.clip((lines[2] / total_per_s)[lines[1].argmax()] / max(scale, 1.0), 1e-9, 1.0))
         warnings = self._warnings(scale_out)
-        return Total(per_s, per_s * relative, reach, len(self), warnings, found.idle, share, found.hottest_speed)
+        return Total(per_s, per_s * relative, reach, self.reporting, warnings, found.idle, share, found.hottest_speed)
 
     def _warnings(self, scale_out: int) -> tuple[str, ...]:
-        if len(self) < scale_out:
-            return (f"{scale_out - len(self)} of {scale_out} workers not reporting: counted as the mean worker",)
-        if len(self) > scale_out:
-            return (f"{len(self)} workers report at scale-out {scale_out}: the mean worker is taken",)
+        if self.reporting < scale_out:
+            return (f"{scale_out - self.reporting} of {scale_out} workers not reporting: counted as the mean worker",)
+        if self.reporting > scale_out:
+            return (f"{self.reporting} workers report at scale-out {scale_out}: the mean worker is taken",)
         return ()
 
     def to_state(self) -> list[list[str | float]]:
@@ -244,10 +251,12 @@ class Workers:
         return [[name, *numbers] for name, numbers in rows if name in kept]
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any] | Sequence[Any]) -> Self:
+    def from_state(cls, state: Mapping[str, Any] | Sequence[Any], stand_for: int = 0) -> Self:
         """Rebuild from :meth:`to_state`, or from numbers by name as they were stored until version 0.1.
 
         Raises ``ValueError`` naming the worker whose numbers are not usable.
+
+        ``stand_for``: :attr:`reporting` of what was stored, where that is known.
         """
         found = state.items() if isinstance(state, Mapping) else ((row[0], row[1:]) for row in state)
         by_name = {str(name): numbers for name, numbers in found}
@@ -257,7 +266,8 @@ class Workers:
             Line.from_state(numbers[:LINE])
         if not by_name:
             return cls()
-        return cls(tuple(by_name), np.array([[float(number) for number in numbers] for numbers in by_name.values()]).T)
+        table = np.array([[float(number) for number in numbers] for numbers in by_name.values()]).T
+        return cls(tuple(by_name), table, stand_for)
 
 
 @dataclass(frozen=True)

@@ -311,6 +311,25 @@ def test_state_survives_json_exactly_and_learns_on():
     assert ScaleOuts.from_state(older).behind is None, "a state from before it was learnt is read on"
 
 
+def test_a_restart_takes_no_evidence_away_from_a_job_of_more_workers_than_are_stored():
+    """Those that are stored counted as all that had reported: the others were missing, and as slow as may be."""
+    model = stay(ScaleOuts(), 300, minutes=4)
+    back = ScaleOuts.from_state(json.loads(json.dumps(model.to_state())))
+    again = ScaleOuts.from_state(json.loads(json.dumps(back.to_state())))
+    assert len(back.workers) < 300
+    assert back.warnings == again.warnings == model.warnings == ()
+    for known in (back, again):
+        ours, total = (one.workers.total(300, one.idle) for one in (model, known))
+        assert total.hottest_share == pytest.approx(ours.hottest_share)
+        assert total.reporting == ours.reporting == 300
+        assert total.sd_per_s / total.per_s == pytest.approx(ours.sd_per_s / ours.per_s, rel=0.05)
+        assert known.capacity(300).per_s == pytest.approx(model.capacity(300).per_s, rel=0.01)
+    older = {key: value for key, value in model.to_state().items() if key != "reporting"}
+    assert ScaleOuts.from_state(older).capacity(300).per_s == pytest.approx(model.capacity(300).per_s, rel=0.05)
+    learnt = back.update(window(400.0, 300), 300)
+    assert len(learnt.workers) == learnt.workers.total(300).reporting == 300
+
+
 def test_state_stays_below_50_kb():
     model = stay(ScaleOuts(), 300, minutes=3)
     memory = {n: Evidence(n, 1e5 / 3 * n, 0.034567891234, 1.7e9 + n / 3, 0.91234) for n in range(1, 97)}
