@@ -17,6 +17,7 @@ from typing import Any, Self
 import numpy as np
 
 from perdix.models.forecasting.contract import Forecast
+from perdix.models.forecasting.failures import positive
 from perdix.models.forecasting.tail import Tail
 from perdix.telemetry.window import Values
 
@@ -67,6 +68,8 @@ class Trust:
     made: tuple[Made, ...] = ()  # forecasts whose truth is still to come, oldest first
     judged: float = 0.0  # how many were held against what came
     of: Changes = QUARTER  # which changes
+    # Seconds between forecasts that are judged, in whole ticks; ``None`` where they are those of :attr:`of`
+    apart_s: float | None = None
 
     @property
     def share(self) -> float:
@@ -79,6 +82,11 @@ class Trust:
     def due(self, origin_s: float) -> bool:
         """Whether a forecast of this origin is to be judged as well."""
         return not self.made or abs(origin_s - self.made[-1].origin_s) >= self.of.every_s
+
+    def ticking(self, tick_s: float) -> Self:
+        """Return the trust of a job that is looked at every ``tick_s`` seconds."""
+        apart_s = tick_s * math.ceil(self.of.every_s / tick_s)
+        return replace(self, apart_s=None if apart_s == self.of.every_s else apart_s)
 
     def issued(self, forecast: Forecast, level_per_s: float) -> Self:
         """Return the trust that remembers a forecast until its truth has come."""
@@ -96,7 +104,7 @@ class Trust:
         usual = float(np.nanmean(minutes.per_s))
         said, came = self.said, self.came
         leads_s, over_s = np.array(self.of.leads_s), self.of.over_s
-        fade = 0.5 ** (self.of.every_s / self.of.half_life_s)
+        fade = 0.5 ** ((self.apart_s or self.of.every_s) / self.of.half_life_s)
         for one in over:
             said, came = fade * said, fade * came
             ends_s = one.origin_s + leads_s[: len(one.changes)]
@@ -132,10 +140,13 @@ class Trust:
     def to_state(self) -> dict[str, Any]:
         """Return a JSON-serialisable state."""
         made = [[one.origin_s, one.level_per_s, *one.changes] for one in self.made]
-        return {"said": self.said, "came": self.came, "made": made, "judged": self.judged}
+        apart = {} if self.apart_s is None else {"apart_s": self.apart_s}
+        return {"said": self.said, "came": self.came, "made": made, "judged": self.judged, **apart}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any], of: Changes = QUARTER) -> Self:
         """Rebuild from :meth:`to_state`. Raises ``ValueError`` or ``LookupError`` where a part is missing."""
         made = tuple(Made(float(row[0]), float(row[1]), tuple(map(float, row[2:]))) for row in state["made"])
-        return cls(float(state["said"]), float(state["came"]), made, float(state.get("judged", 0.0)), of)
+        said, came, judged = float(state["said"]), float(state["came"]), float(state.get("judged", 0.0))
+        apart_s = state.get("apart_s")
+        return cls(said, came, made, judged, of, None if apart_s is None else positive("apart_s", apart_s))

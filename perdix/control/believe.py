@@ -227,11 +227,17 @@ def _tempered(memory: JobMemory, forecast: Forecast | None, notes: list[str]) ->
     return memory.trust.tempered(forecast, level, memory.minutes.per_s)
 
 
-def foreseen(memory: JobMemory, beliefs: Beliefs) -> JobMemory:
-    """Return the memory with what was foreseen, to be held against what comes."""
-    level, further, trust = level_per_s(memory), beliefs.further_foreseen, memory.further_trust
+def foreseen(memory: JobMemory, beliefs: Beliefs, tick_interval_s: float) -> JobMemory:
+    """Return the memory with what was foreseen, to be held against what comes: of shorter ticks, that of each minute.
+
+    ``tick_interval_s``: seconds between the looks at the job.
+    """
+    quarter, further = memory.trust.ticking(tick_interval_s), beliefs.further_foreseen
+    level, trust = level_per_s(memory), memory.further_trust
     if beliefs.foreseen is not None and level is not None:
-        memory = replace(memory, trust=memory.trust.issued(beliefs.foreseen, level))
+        if tick_interval_s >= MINUTE_S or quarter.due(beliefs.foreseen.origin_s):
+            quarter = quarter.issued(beliefs.foreseen, level)
+        memory = replace(memory, trust=quarter)
     if further is not None and level is not None and trust.due(further.origin_s):
         memory = replace(memory, further_trust=trust.issued(further, level))
     return memory if beliefs.known_events is None else replace(memory, known_events=beliefs.known_events)

@@ -303,7 +303,7 @@ def _record(
     """
     lesson, planned = recorded.lesson, recorded.planned
     job, now_s, memory = setting.job.name, setting.now_s, lesson.memory
-    memory = foreseen(memory, planned.beliefs)
+    memory = foreseen(memory, planned.beliefs, setting.tick_interval_s)
     if planned.situation is not None and planned.verdict is not None:
         name = setting.job.policy.name
         asked = from_text(to_text(dict(planned.verdict.proposed.memory)))  # as a restart finds it: lists, keys in order

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from perdix.control.believe import TRUTH_CELL_S, level_per_s, update
+from perdix.control.believe import TRUTH_CELL_S, Beliefs, foreseen, level_per_s, update
 from perdix.control.job_memory import JobMemory, changed, history_of, recall
 from perdix.control.observe import Observation
 from perdix.control.state.store import StateStore
-from perdix.models.forecasting.contract import Workload
+from perdix.models.forecasting.contract import Forecast, Workload
 from perdix.models.forecasting.tail import Tail
 from perdix.telemetry import metrics
 from perdix.telemetry.quality import Quality
@@ -81,3 +81,13 @@ def test_stored_cells_that_are_longer_than_a_minute_are_cut_anew(store: StateSto
     assert minutes is not None
     before = np.repeat(rates, round(cell_s / 60.0))[: round(lasts_s / 60.0)]
     assert minutes.per_s == pytest.approx(np.append(before, np.full(round(cell_s / 60.0), 200.0)), nan_ok=True)
+
+
+@pytest.mark.parametrize(("tick_s", "judged"), [(15.0, 60), (20.0, 60), (60.0, 60), (300.0, 12)])
+def test_at_most_one_forecast_a_minute_is_judged(tick_s, judged):
+    memory, asked = after(JobMemory(), np.full(120, 100.0), 15.0), 0
+    for number in range(round(3_600 / tick_s)):
+        made = Forecast(START_S + 1_800.0 + number * tick_s, 10.0, np.full(90, 100.0))
+        before, memory = memory, foreseen(memory, Beliefs(None, None, foreseen=made), tick_s)
+        asked += len(memory.trust.made) - len(before.trust.made)
+    assert asked == judged

@@ -80,6 +80,21 @@ def test_what_waits_for_its_truth_does_not_grow():
     assert len(trust.made) <= 16
 
 
+@pytest.mark.parametrize(("tick_s", "apart_s"), [(15.0, 60.0), (45.0, 90.0), (60.0, 60.0), (300.0, 300.0)])
+def test_a_forecast_counts_half_after_two_hours_whatever_the_tick_interval(tick_s, apart_s):
+    """At ticks of 15 s it did after half an hour, at ticks of five minutes after ten hours."""
+    right = Trust().ticking(tick_s)
+    load = np.full(60, 100.0)
+    right = right.issued(forecast(0.0, 50.0), 100.0).settled(Tail.of(Workload(0.0, 60.0, load), 60.0))
+    later, load = right, np.full(300, 100.0)
+    for number in range(1, round(7_200 / apart_s) + 1):
+        later = later.issued(forecast(apart_s * number, 0.0), 100.0)
+    later = Trust.from_state(json.loads(json.dumps(later.to_state())))
+    later = later.settled(Tail.of(Workload(0.0, 60.0, load), 60.0))
+    assert later.said == pytest.approx(0.5 * right.said)
+    assert ("apart_s" in later.to_state()) is (apart_s != 60.0)
+
+
 # -- an hour ahead -----------------------------------------------------------------------------------------------------
 
 

@@ -173,6 +173,19 @@ def test_a_job_that_is_late_at_nine_tenths_is_expected_to_be_so_again():
     assert busy > 0.3
 
 
+@pytest.mark.parametrize("minutes", [0.25, 5.0])
+def test_lateness_is_counted_in_minutes_however_often_is_looked(minutes):
+    """Ticks of 15 s counted, and forgot, four times as much as such of a minute."""
+    known, by_the_minute = Lateness(), Lateness()
+    for late in (0.4, 0.1):
+        for _ in range(600):
+            by_the_minute = by_the_minute.seen(0.92, late)
+        for _ in range(round(600 / minutes)):
+            known = known.seen(0.92, late, minutes)
+    assert known.minutes == pytest.approx(by_the_minute.minutes, rel=5e-3)
+    assert known.late == pytest.approx(by_the_minute.late, rel=5e-3)
+
+
 @given(st.lists(st.tuples(st.floats(0, 1e6), st.floats(0, 1)), max_size=60))
 def test_more_load_is_never_expected_to_be_less_late(seen):
     known = Lateness()

@@ -238,6 +238,12 @@ def test_the_fewer_rescales_of_the_day_are_left_the_more_one_must_save(situate):
     assert decide(situate, **full, rescales_today=47).scale_out >= 7, "who falls behind may have the last"
 
 
+@pytest.mark.parametrize("tick_s", [15.0, 60.0, 300.0])
+def test_a_tick_counts_as_many_minutes_of_lateness_as_it_lasts(situate, tick_s):
+    decision = decide(situate, load=4_200.0, since_rescale_s=7_200.0, tick_interval_s=tick_s)
+    assert Lateness.of_memory(decision.memory).minutes.sum() == tick_s / 60.0
+
+
 def test_while_the_budget_is_overspent_more_is_taken_than_was_called_enough(situate):
     """Zoo 58001-16: eight of eleven workers stood for five hours, late in a tenth of the time."""
     lateness = Lateness()

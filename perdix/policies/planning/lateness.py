@@ -25,12 +25,12 @@ class Lateness:
     minutes: Values = field(default_factory=lambda: np.zeros(len(MIDDLES)))
     late: Values = field(default_factory=lambda: np.zeros(len(MIDDLES)))
 
-    def seen(self, utilisation: float, late: float) -> Self:
-        """Return what is known after one more minute, of which a share was late."""
+    def seen(self, utilisation: float, late: float, minutes: float = 1.0) -> Self:
+        """Return what is known after so many more ``minutes``, of which a share was late."""
         place = int(np.searchsorted(EDGES, utilisation, side="right"))
-        one = np.zeros(len(MIDDLES))
-        one[place] = 1.0
-        return type(self)(self.minutes * FORGETS + one, self.late * FORGETS + late * one)
+        more, kept = np.zeros(len(MIDDLES)), FORGETS**minutes
+        more[place] = minutes
+        return type(self)(self.minutes * kept + more, self.late * kept + late * more)
 
     def at(self, utilisations: Values) -> Values:
         """Return the share of the time that is late at utilisations, never falling with them; of their shape.

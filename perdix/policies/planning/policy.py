@@ -161,7 +161,7 @@ def _remembered(situation: Situation) -> dict[str, Any]:
     outgrown = outgrown.looked(situation.now_s, stays.scale_out, situation.scale_out, situation.workload_per_s)
     stays = stays.looked(situation.now_s, situation.scale_out)
     if settled and measured is not None and known:
-        lateness = lateness.seen(busy, late)
+        lateness = lateness.seen(busy, late, situation.tick_interval_s / MINUTE_S)
     rival = Rival.of_memory(situation.memory)
     if situation.known_minutes < LEAST_MINUTES:  # while nothing may be given back, what runs says nothing against plans
         rival = replace(rival, at_s=situation.now_s)
