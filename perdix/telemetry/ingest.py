@@ -221,9 +221,9 @@ def _merged_series(receipts: Sequence[Receipt]) -> pa.Table:
     for receipt in receipts:
         for row in pq.read_table(receipt.series, schema=SERIES.columns).to_pylist():
             rows.setdefault(row["series_id"], row)
-    counters = {row["name"] for row in rows.values() if row["kind"] == "counter" and not row["mapped"]}
+    counters = {(row["metric"], row["name"]) for row in rows.values() if row["kind"] == "counter"}
     for row in rows.values():
-        if not row["mapped"] and row["name"] in counters:
+        if (row["metric"], row["name"]) in counters:
             row["kind"] = "counter"
     return pa.Table.from_pylist([rows[identity] for identity in sorted(rows)], schema=SERIES.columns)
 

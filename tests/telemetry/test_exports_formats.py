@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from perdix.telemetry.exports.naming import Hint
 from tests.telemetry.export_writers import FORMATS, WRITERS, Written, gzipped, query_range
 
 START = 1_700_000_000_000
@@ -87,6 +88,13 @@ def test_a_result_may_stand_as_a_series_per_line(read):
     named, reading = read("\n".join(json.dumps(one, separators=(",", ":")) for one in result).encode())
     assert gathered(named) == expected(PLAIN)
     assert (reading.format, reading.quarantined) == ("query_range", [])
+
+
+@pytest.mark.parametrize(("metric", "kind"), [("throughput_per_s", "counter"), ("uptime_s", "gauge")])
+def test_a_counter_that_a_hint_names_stays_one_where_its_metric_is_a_rate(read, metric, kind):
+    content = b'# TYPE my_records counter\nmy_records_total{pod="a"} 123456789 1700000000\n# EOF\n'
+    [one] = read(content, hint=Hint(metric))[0]
+    assert (one.mapped, one.series.metric, one.series.kind) == (True, metric, kind)
 
 
 # ------------------------------------------------------------------ property-based

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pyarrow.parquet as pq
 import pytest
 
 from perdix.telemetry import staged_export
 from perdix.telemetry.exports.naming import Hint
 from perdix.telemetry.exports.records import Limits
+from perdix.telemetry.ingest import _merged_series
 from perdix.telemetry.staged_export import ExportPart, Receipt, stage_part
 from perdix.telemetry.tables import SAMPLES
-from tests.telemetry.export_writers import Written, query_range
+from tests.telemetry.export_writers import Written, openmetrics, query_range
 
 DAY_MS = 86_400_000
 
@@ -72,3 +75,14 @@ def test_repeating_a_task_does_not_meet_its_leftovers(stage):
         path for paths in second.samples.values() for path in paths
     }
     assert first.digest == second.digest
+
+
+def test_a_slice_that_does_not_meet_the_type_of_a_counter_has_it_from_the_others(tmp_path, series_map):
+    path = tmp_path / "dump.txt"
+    head = b"# TYPE mine counter\n"
+    path.write_bytes(head + openmetrics([Written("mine_total", {"pod": pod}, ((DAY_MS, 1.0),)) for pod in "ab"]))
+    cuts = [0, len(head) + 5, path.stat().st_size]
+    parts = [ExportPart(str(path), "dump.txt", "dump.txt", *cut) for cut in pairwise(cuts)]
+    receipts = [stage_part(part, tmp_path, series_map, Hint("throughput_per_s"), Limits()) for part in parts]
+    assert [receipt.kept for receipt in receipts] == [1, 1]
+    assert set(_merged_series(receipts)["kind"].to_pylist()) == {"counter"}

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 from perdix.settings.outside_text import storable
 from perdix.telemetry.exports.csv_table import COLUMN
 from perdix.telemetry.exports.records import NamedSeries, RawSeries
-from perdix.telemetry.metrics import CANONICAL, CPU, LAG, LATENCY, SCALE_OUT, THROUGHPUT, UPTIME, WORKLOAD, Scope
+from perdix.telemetry.metrics import BUSY, CANONICAL, CPU, LAG, LATENCY, SCALE_OUT, THROUGHPUT, UPTIME, WORKLOAD, Scope
 from perdix.telemetry.queries import Mapped, SeriesMap
 from perdix.telemetry.series import Series
 
@@ -30,6 +30,7 @@ WORDS = {
 """Words of a file's name that tell the metric of series without a name."""
 
 _NOT_A_WORKER = frozenset({"value", "values", "mean", "avg", "average", "max", "min", "sum", "total", "last"})
+_RATES = frozenset(metric.name for metric in (WORKLOAD, THROUGHPUT, CPU, BUSY))  # a counter of seconds is an uptime
 
 
 class HintError(ValueError):
@@ -68,7 +69,7 @@ class Naming:
         """Return ``raw`` under its canonical name, in the canonical unit."""
         labels = {storable(name): storable(value) for name, value in raw.labels.items()}
         raw = replace(raw, name=storable(raw.name), labels=labels)
-        mapped = canonical(raw.name, raw.labels, self.file_stem, self.hint, self.series_map)
+        mapped = canonical(raw, self.file_stem, self.hint, self.series_map)
         metric, worker, kind = (
             (mapped.metric, mapped.worker, mapped.kind) if mapped else (_own_name(raw), None, raw.kind)
         )
@@ -78,18 +79,20 @@ class Naming:
         return NamedSeries(series, raw.name, series_id(metric, raw.name, raw.labels), mapped is not None)
 
 
-def canonical(name: str, labels: Mapping[str, str], file_stem: str, hint: Hint, series_map: SeriesMap) -> Mapped | None:
+def canonical(raw: RawSeries, file_stem: str, hint: Hint, series_map: SeriesMap) -> Mapped | None:
     """Return what a series is called here; ``None`` when nothing tells.
 
-    ``name``: the exporter's name; empty for a CSV column and for the result of an expression.
+    A counter stays one where the hint or the file names a rate: what it counted is turned into that.
+
+    ``raw``: its name is the exporter's; empty for a CSV column and for the result of an expression.
     ``file_stem``: the file's name, in which a word such as ``cpu`` or ``throughput`` may tell the metric.
     """
-    if name and (known := series_map.canonical(name, labels)):
+    if raw.name and (known := series_map.canonical(raw.name, raw.labels)):
         return known
-    metric = hint.metric or (None if name else metric_of_file(file_stem))
+    metric = hint.metric or (None if raw.name else metric_of_file(file_stem))
     if metric is None:
         return None
-    return Mapped(metric, _worker(metric, labels, series_map), "gauge")
+    return Mapped(metric, _worker(metric, raw.labels, series_map), raw.kind if metric in _RATES else "gauge")
 
 
 def metric_of_file(stem: str) -> str | None:
