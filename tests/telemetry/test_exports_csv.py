@@ -93,6 +93,28 @@ def test_the_file_name_tells_the_metric(read, name, metric, mapped):
     assert (named[0].series.metric, named[0].mapped) == (metric, mapped)
 
 
+@pytest.mark.parametrize("hint", [None, Hint("cpu_load")])
+def test_a_title_that_is_a_known_name_decides_as_in_a_long_table(read, hint):
+    wide = b"time,workload_per_s,consumer_lag_records,process_uptime_seconds\n1677064200,7,9,60\n"
+    long = b"ts,metric,value\n" + b"".join(
+        b"1677064200,%s,%d\n" % (name, value)
+        for name, value in ((b"workload_per_s", 7), (b"consumer_lag_records", 9), (b"process_uptime_seconds", 60))
+    )
+    named, _ = read(wide, "workload.csv", hint)
+    found = [(column.series.metric, column.series.values.tolist(), column.mapped) for column in named]
+    assert found == [("workload_per_s", [7], True), ("consumer_lag_records", [9], True), ("uptime_s", [60], True)]
+    as_long, _ = read(long, "long.csv")
+    assert [column.series_id for column in named] == [row.series_id for row in as_long]
+
+
+def test_a_known_title_of_a_workers_metric_is_no_worker(read):
+    named, _ = read(b"Time,cpu_load,tm-1\n1677064200,0.5,0.6\n", "cpu.csv")
+    assert [(column.series.metric, column.series.worker) for column in named] == [
+        ("cpu_load", None),
+        ("cpu_load", "tm-1"),
+    ]
+
+
 def test_a_hint_tells_the_metric_and_the_zone(read):
     hint = Hint("cpu_load", "America/New_York")
     named, reading = read(b"Time,a\n2023-02-22 11:10:00,0.5\n", "latency.csv", hint)

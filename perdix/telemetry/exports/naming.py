@@ -57,8 +57,8 @@ class Hint:
 class Naming:
     """Names the series of one file.
 
-    A name that the series map knows decides; then the hint; then, for a series without any name, a word of the file's
-    name. What is left keeps its own name and counts as unmapped.
+    A name that the series map knows decides, be it a column's title; then the hint; then, for a series without any
+    name, a word of the file's name. What is left keeps its own name and counts as unmapped.
     """
 
     series_map: SeriesMap
@@ -68,7 +68,7 @@ class Naming:
     def name(self, raw: RawSeries) -> NamedSeries:
         """Return ``raw`` under its canonical name, in the canonical unit."""
         labels = {storable(name): storable(value) for name, value in raw.labels.items()}
-        raw = replace(raw, name=storable(raw.name), labels=labels)
+        raw = self._titled(replace(raw, name=storable(raw.name), labels=labels))
         mapped = canonical(raw, self.file_stem, self.hint, self.series_map)
         metric, worker, kind = (
             (mapped.metric, mapped.worker, mapped.kind) if mapped else (_own_name(raw), None, raw.kind)
@@ -77,6 +77,12 @@ class Naming:
         values = raw.values if scale == 1.0 else raw.values * scale
         series = Series(metric, worker, raw.times_ms, values, raw.labels, kind)
         return NamedSeries(series, raw.name, series_id(metric, raw.name, raw.labels), mapped is not None)
+
+    def _titled(self, raw: RawSeries) -> RawSeries:
+        """Return a column whose title the series map knows as the series of that name, as a long table has it."""
+        if raw.name or raw.labels.keys() != {COLUMN} or not self.series_map.canonical(raw.labels[COLUMN], {}):
+            return raw
+        return replace(raw, name=raw.labels[COLUMN], labels={})
 
 
 def canonical(raw: RawSeries, file_stem: str, hint: Hint, series_map: SeriesMap) -> Mapped | None:
