@@ -59,9 +59,12 @@ def document_of(status: int, content_type: str, body: bytes, name: str) -> dict[
 
 
 def warnings_of(document: Mapping[str, Any], name: str) -> list[str]:
-    """Return what a success warns of: an answer with warnings may be partial."""
-    said = [document.get(key) for key in ("warnings", "infos")]
-    found = [str(text) for texts in said if isinstance(texts, list) for text in texts]
+    """Return what a success warns of: an answer with warnings may be partial.
+
+    ``infos``, such as that a metric might not be a counter, are about the query, and no sign of that.
+    """
+    warned = document.get("warnings")
+    found = [str(text) for text in warned] if isinstance(warned, list) else []
     if document.get("isPartial"):
         found.append(f"{name} answered in part: some of its stores did not")
     return found

@@ -175,6 +175,14 @@ class TestValues:
         assert len(kept) == 2
         assert client.drain_warnings() == ()
 
+    def test_what_prometheus_remarks_of_a_query_is_no_sign_of_a_partial_answer(self, server, client):
+        info = 'PromQL info: metric might not be a counter, name does not end in _total/_sum/_count/_bucket: "x" (1:6)'
+        server.answer = always(*success(({}, [[15, "3"]]), infos=[info]))
+        client.query_range("rate(x[1m])", 0, 60, 15)
+        assert client.drain_warnings() == ()
+        assert client.pull(load_queries("canonical"), {}, 0, 60, 15)
+        assert client.drain_warnings() == ()
+
     def test_a_path_prefix_is_kept(self, server):
         with Prometheus(HttpAccess(url=f"{server.url}/tenant/prometheus/")) as client:
             client.query_range("x", 0, 1, 1)
