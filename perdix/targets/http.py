@@ -73,7 +73,7 @@ class HttpTarget:
             return answer.model_validate_json(found.body)
         except ValidationError:
             # A proxy's page, for example, which may be gone at the next try.
-            text = found.body[:80].decode(errors="replace")
+            text = found.without_secrets(found.body.decode(errors="replace"))[:80]
             raise TargetError(f"{place}: not the answer of {self._what}: {text!r}") from None
 
     def close(self) -> None:
@@ -84,7 +84,8 @@ class HttpTarget:
 
     def _reason(self, found: Answer) -> str:
         try:
-            return " ".join(str(self._reason_of(orjson.loads(found.body))).split())[:SHOWN]
+            said = found.without_secrets(str(self._reason_of(orjson.loads(found.body))))
+            return " ".join(said.split())[:SHOWN]
         except (ValueError, KeyError, TypeError, IndexError, AttributeError):
             return found.reason or "no reason given"
 

@@ -18,7 +18,7 @@ import httpx
 
 from perdix.settings.access import HttpAccess
 from perdix.settings.plain_error import PlainError
-from perdix.settings.secrets import MASK, SHORTEST, masked, sent_with
+from perdix.settings.secrets import masked, sent_with
 from perdix.telemetry.deadline import left_s, within
 from perdix.telemetry.http_access import shown, trust
 
@@ -45,12 +45,21 @@ class Limits:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a server answered: ``body`` is unpacked, ``reason`` the status line's phrase."""
+    """What a server answered: ``body`` is unpacked, ``reason`` the status line's phrase.
+
+    A server may echo what it was asked with. ``body`` is as it was sent, so that no number in it is changed; no text of
+    it is stored or shown but through :meth:`without_secrets`.
+    """
 
     status: int
     reason: str
     content_type: str
-    body: bytes
+    body: bytes = field(repr=False)
+    secrets: tuple[str, ...] = field(default=(), repr=False)  # what the request carried: token, password
+
+    def without_secrets(self, text: str) -> str:
+        """Return text of the body, decoded and not yet cut, as it may be stored and shown."""
+        return masked(text, self.secrets)
 
 
 class HttpClient:
@@ -97,9 +106,7 @@ class HttpClient:
             coding, kind = (response.headers.get(name, "") for name in ("content-encoding", "content-type"))
             body = unpacked(response.iter_raw(), coding, self._limits.largest_bytes)
             secrets = sent_with(url, response.request.headers.get("Authorization", ""))
-            for secret in secrets:  # what a server echoes must not come to be stored
-                body = body.replace(secret.encode(), MASK.encode()) if len(secret) >= SHORTEST else body
-            return Answer(response.status_code, masked(response.reason_phrase, secrets), kind, body)
+            return Answer(response.status_code, masked(response.reason_phrase, secrets), kind, body, secrets)
 
     def _timed_out(self, error: httpx.TimeoutException) -> HttpError:
         if left_s() <= 0.0:

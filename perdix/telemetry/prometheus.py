@@ -243,20 +243,21 @@ class Prometheus:
             asked = {"query": promql, "start": _seconds(first_ms), "end": _seconds(last_ms), "step": _seconds(step_ms)}
             if lookback_s is not None:
                 asked["lookback_delta"] = _seconds(round(lookback_s * 1000))
-            document = self._retrying(self._ask, asked)
-            warnings += warnings_of(document, self.name)
-            for labels, times, values in results(document, self.name):
+            document, secrets = self._retrying(self._ask, asked)
+            warnings += warnings_of(document, secrets, self.name)
+            for labels, times, values in results(document, secrets, self.name):
                 found.setdefault(tuple(sorted(labels.items())), []).append((times, values))
         return [joined(dict(labels), parts) for labels, parts in found.items()], warnings
 
-    def _ask(self, asked: Mapping[str, str]) -> dict[str, Any]:
+    def _ask(self, asked: Mapping[str, str]) -> tuple[dict[str, Any], tuple[str, ...]]:
+        """Return the JSON of a success, and the secrets that its request carried."""
         try:
             answer = self._client.ask("GET", _PATH, params=asked)
         except AccessError as error:
             raise PrometheusError("unauthorised", str(error)) from None
         except HttpError as error:
             raise PrometheusError(_KINDS[error.trouble], f"{self.name} {error}") from None
-        return document_of(answer.status, answer.content_type, answer.body, self.name)
+        return document_of(answer, self.name), answer.secrets
 
 
 def pages(start_s: float, end_s: float, step_s: float) -> Iterator[tuple[int, int, int]]:

@@ -13,6 +13,8 @@ import numpy as np
 import orjson
 
 from perdix.settings.plain_error import PlainError
+from perdix.settings.secrets import masked
+from perdix.telemetry.http_client import Answer
 from perdix.telemetry.series import Series
 
 ErrorKind = Literal["unreachable", "timeout", "overloaded", "unauthorised", "rejected", "malformed"]
@@ -35,13 +37,15 @@ class PrometheusError(PlainError):
         return self.kind not in ("rejected", "malformed")
 
 
-def document_of(status: int, content_type: str, body: bytes, name: str) -> dict[str, Any]:
-    """Return the JSON of a success; anything else as the error that it is."""
+def document_of(answer: Answer, name: str) -> dict[str, Any]:
+    """Return the JSON of a success; raises anything else as the ``PrometheusError`` that it is."""
+    status = answer.status
     try:
-        document = orjson.loads(body)
+        document = orjson.loads(answer.body)
     except orjson.JSONDecodeError:
         document = None
-    said = document.get("error") if isinstance(document, dict) else None
+    error = document.get("error") if isinstance(document, dict) else None
+    said = answer.without_secrets(str(error)) if error else ""
     if status in {401, 403, 407}:
         raise PrometheusError("unauthorised", f"{name} refuses access (HTTP {status}); check prometheus.token_file")
     if status == 429 or status >= 500:
@@ -51,29 +55,36 @@ def document_of(status: int, content_type: str, body: bytes, name: str) -> dict[
     if status >= 400:
         raise PrometheusError("rejected", f"{name} refuses the query (HTTP {status}): {said or 'is the URL right?'}")
     if not isinstance(document, dict):
-        what = "a web page (a login or a proxy?)" if "html" in content_type or body[:1] == b"<" else "broken JSON"
+        page = "html" in answer.content_type or answer.body[:1] == b"<"
+        what = "a web page (a login or a proxy?)" if page else "broken JSON"
         raise PrometheusError("malformed", f"{name} answers with {what} instead of Prometheus' JSON")
     if document.get("status") != "success":
         raise PrometheusError("rejected", f"{name} refuses the query: {said or 'no reason given'}")
     return document
 
 
-def warnings_of(document: Mapping[str, Any], name: str) -> list[str]:
+def warnings_of(document: Mapping[str, Any], secrets: Sequence[str], name: str) -> list[str]:
     """Return what a success warns of: an answer with warnings may be partial.
+
+    ``secrets``: what the request carried; it is masked in the warnings.
 
     ``infos``, such as that a metric might not be a counter, are about the query, and no sign of that.
     """
     warned = document.get("warnings")
-    found = [str(text) for text in warned] if isinstance(warned, list) else []
+    found = [masked(str(text), secrets) for text in warned] if isinstance(warned, list) else []
     if document.get("isPartial"):
         found.append(f"{name} answered in part: some of its stores did not")
     return found
 
 
-def results(document: Mapping[str, Any], name: str) -> Iterator[tuple[dict[str, str], list[float], list[float]]]:
+def results(
+    document: Mapping[str, Any], secrets: Sequence[str], name: str
+) -> Iterator[tuple[dict[str, str], list[float], list[float]]]:
     """Yield labels, times (epoch seconds) and values of each series of a matrix.
 
     Raises ``PrometheusError``: ``malformed``, when it is no matrix.
+
+    ``secrets``: what the request carried; it is masked in what the error quotes.
     """
     try:
         data = document["data"]
@@ -84,7 +95,8 @@ def results(document: Mapping[str, Any], name: str) -> Iterator[tuple[dict[str, 
             points = result.get("values") or []
             yield labels, [float(point[0]) for point in points], [float(point[1]) for point in points]
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-        raise PrometheusError("malformed", f"{name} sent JSON that is not a range of series: {error}") from None
+        why = masked(str(error), secrets)
+        raise PrometheusError("malformed", f"{name} sent JSON that is not a range of series: {why}") from None
 
 
 def joined(labels: dict[str, str], parts: Sequence[tuple[list[float], list[float]]]) -> Series:

@@ -20,6 +20,7 @@ from perdix.telemetry.prometheus import Prometheus
 from perdix.telemetry.prometheus_answers import PrometheusError
 from perdix.twin.living import SimulatedClock
 from tests.control.rig import LOW, Rig
+from tests.telemetry.wire_server import Wire, answer_of
 
 TOKEN = "ey.s3cr3t-token"
 PASSWORD = "s3cr3t-p4ss"
@@ -70,6 +71,16 @@ def test_what_flink_and_prometheus_echo_is_masked(address: str, way: str, monkey
         assert TOKEN not in str(error)
         assert BASIC not in str(error)
         assert PASSWORD not in str(error) or way == "token"  # nobody sent it
+
+
+@pytest.mark.parametrize("before", [0, 70])  # characters; 80 of such a body are shown
+def test_what_is_quoted_of_a_body_that_cannot_be_read_is_masked_before_it_is_cut(before: int) -> None:
+    with closing(Wire(answer_of(b"." * before + PASSWORD.encode()))) as wire:
+        url = wire.url.replace("http://", f"http://perdix:{PASSWORD}@")
+        with closing(FlinkTarget(FlinkSettings(url=url), "orders")) as target, pytest.raises(TargetError) as told:
+            target.read()
+    assert "." * before + "***" in str(told.value)
+    assert PASSWORD[:8] not in str(told.value)
 
 
 def test_nothing_of_it_reaches_the_state_store(address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -327,6 +327,43 @@ class TestToken:
             assert "s3cret" not in told
             assert "hunter2" not in told
 
+    def test_changes_no_number_and_no_label_that_holds_the_same_digits(self, server):
+        url = server.url.replace("http://", "http://user:1234@")
+        server.answer = always(*success(({"pod": "tm-1234"}, [[1234, "0.1234567"]])))
+        with Prometheus(HttpAccess(url=url), **NO_WAIT) as client:
+            (series,) = client.query_range("x", 0, 2000, 1)
+        assert (series.labels, series.times_ms.tolist(), series.values.tolist()) == (
+            {"pod": "tm-1234"},
+            [1_234_000],
+            [0.1234567],
+        )
+
+    @pytest.mark.parametrize(
+        "answer",
+        [
+            (200, "application/json", b'{"status":"error","error":"bad hunter2"}'),
+            (503, "application/json", b'{"status":"error","error":["bad hunter2"]}'),
+            (400, "application/json", b'{"status":"error","error":"bad \\u0068unter2"}'),
+            success(({}, [[1, "hunter2"]])),
+            (200, "application/json", b'{"status":"success","data":{"resultType":"hunter2"}}'),
+        ],
+        ids=["refused with 200", "overloaded", "escaped", "value", "type"],
+    )
+    def test_is_not_told_where_an_answer_that_is_no_success_quotes_it(self, server, answer):
+        server.answer = always(*answer)
+        url = server.url.replace("http://", "http://user:hunter2@")
+        with Prometheus(HttpAccess(url=url), **NO_WAIT) as client, pytest.raises(PrometheusError) as raised:
+            client.query_range("x", 0, 1, 1)
+        assert "***" in str(raised.value)
+        assert "hunter2" not in str(raised.value)
+
+    def test_is_not_told_where_a_warning_quotes_it(self, server):
+        server.answer = always(*success(warnings=["store of user:hunter2 is down"]))
+        url = server.url.replace("http://", "http://user:hunter2@")
+        with Prometheus(HttpAccess(url=url), **NO_WAIT) as client:
+            client.query_range("x", 0, 1, 1)
+            assert client.drain_warnings() == ("store of user:*** is down",)
+
     @pytest.mark.parametrize("content", [None, b"", b"a\nb", b"\xff\xfe"])
     def test_that_cannot_be_used_is_named(self, server, tmp_path, content):
         file = tmp_path / "token"
