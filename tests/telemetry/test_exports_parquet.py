@@ -59,6 +59,38 @@ def test_further_text_columns_are_labels_and_numbers_are_not(read):
     assert {(str(dict(one.series.labels)), len(one.series)) for one in named} == {("{'zone': 'x'}", 2), ("{}", 1)}
 
 
+@pytest.mark.parametrize(
+    ("workers", "names"),
+    [
+        (pa.array([1, 2, None]), {"1", "2", None}),
+        (pa.array([1.0, 2.0, None]), {"1", "2", None}),  # as pandas writes whole numbers where one is missing
+        (pa.array([1.5, 2.0, np.nan]), {"1.5", "2", None}),
+        (pa.array([1, 2, None]).dictionary_encode(), {"1", "2", None}),
+        (pa.array([b"a", b"b", None]), {"a", "b", None}),
+        (pa.array(["a", "b", None], pa.string_view()), {"a", "b", None}),
+    ],
+    ids=lambda value: str(getattr(value, "type", "")),
+)
+def test_a_worker_is_one_whatever_its_type(read, workers, names):
+    named, reading = read(written(ts=[T0] * 3, metric=["cpu_load"] * 3, value=[1.0, 2.0, 3.0], worker=workers))
+    assert {series.series.worker for series in named} == names
+    assert reading.tally.kept == 3
+
+
+def test_a_worker_that_is_no_single_value_is_passed_over(read):
+    workers = pa.array([[1], [2]])
+    named, reading = read(written(ts=[T0] * 2, metric=["cpu_load"] * 2, value=[1.0, 2.0], worker=workers))
+    assert [(series.series.worker, len(series.series)) for series in named] == [(None, 2)]
+    assert reading.tally.quarantined == 0
+
+
+def test_labels_may_be_a_struct(read):
+    labels = pa.array([{"pod": "a", "rank": 1}, {"pod": "b", "rank": None}, None])
+    named, _ = read(written(ts=[T0] * 3, metric=["cpu_load"] * 3, value=[1.0, 2.0, 3.0], labels=labels))
+    assert [dict(series.series.labels) for series in named] == [{"pod": "a", "rank": "1"}, {"pod": "b"}, {}]
+    assert [series.series.worker for series in named] == ["a", "b", None]
+
+
 def test_rows_without_a_time_are_quarantined_and_without_a_value_masked(read):
     times = pa.array([T0, None, T0 + 1, 10**18], pa.timestamp("ms"))
     _, reading = read(written(ts=times, metric=["m"] * 4, value=[1.0, 2.0, None, 4.0]))

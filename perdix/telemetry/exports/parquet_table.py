@@ -1,6 +1,7 @@
 """Parquet of the canonical form: ``ts, metric, value`` and, where there are some, ``worker`` and labels.
 
-``labels`` may be a map or JSON text; any further text column is a label. Times may be timestamps or epoch numbers.
+``labels`` may be a map, a struct or JSON text; any further text column is a label. A worker may be a number. Times may
+be timestamps or epoch numbers.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from perdix.telemetry.exports.records import Limits, Quarantined, RawSeries, Rem
 MAGIC = b"PAR1"
 _BATCH_ROWS = 1 << 18
 _LABELS = "labels"
+_WORKER = "worker"
 
 
 @dataclass(frozen=True)
@@ -78,14 +80,18 @@ def _columns(schema: pa.Schema) -> _Columns | str:
 
 
 def _is_label(column: str, kind: pa.DataType) -> bool:
-    text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_dictionary(kind)
-    return text or (column.lower() == _LABELS and pa.types.is_map(kind))
+    kinds = pa.types
+    text = kinds.is_string(kind) or kinds.is_large_string(kind) or kinds.is_string_view(kind)
+    if column == _WORKER:
+        return text or not (kinds.is_nested(kind) or isinstance(kind, pa.BaseExtensionType))
+    labels = column.lower() == _LABELS and (kinds.is_map(kind) or kinds.is_struct(kind))
+    return text or labels or kinds.is_dictionary(kind)
 
 
 def _batch(batch: pa.RecordBatch, columns: _Columns) -> Iterator[RawSeries | Quarantined]:
     times_ms, timed = _times(batch[columns.time])
     values = pc.cast(batch[columns.value], pa.float64()).fill_null(np.nan).to_numpy(zero_copy_only=False)
-    keys = [batch[column] for column in (columns.name, *columns.labels)]
+    keys = [_worker_names(batch[key]) if key == _WORKER else batch[key] for key in (columns.name, *columns.labels)]
     codes, firsts = _groups([_as_text(key) for key in keys])
     order = np.argsort(codes, kind="stable")
     bounds = np.searchsorted(codes[order], np.arange(len(firsts) + 1))
@@ -116,9 +122,19 @@ def _times(column: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     return np.where(good, times, 0).astype(np.int64), good
 
 
+def _worker_names(column: pa.Array) -> pa.Array:
+    """Return a worker's name as text, whole numbers without a point; null where there is none."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if pa.types.is_floating(column.type):
+        column = pc.if_else(pc.is_nan(column), None, column)
+    return pc.cast(column, pa.string())
+
+
 def _as_text(column: pa.Array) -> pa.Array:
-    if pa.types.is_map(column.type):
-        return pa.array([None if cell is None else json.dumps(cell) for cell in column.to_pylist()], pa.string())
+    if pa.types.is_map(column.type) or pa.types.is_struct(column.type):
+        cells = column.to_pylist()
+        return pa.array([None if cell is None else json.dumps(cell, default=str) for cell in cells], pa.string())
     return pc.cast(column, pa.string())
 
 
@@ -153,6 +169,6 @@ def _label_map(cell: Any) -> dict[str, str]:
             return {_LABELS: str(cell)}
     pairs = cell.items() if isinstance(cell, Mapping) else cell
     try:
-        return {str(key): str(value) for key, value in pairs}
+        return {str(key): str(value) for key, value in pairs if value is not None}
     except (TypeError, ValueError):
         return {_LABELS: str(cell)}
