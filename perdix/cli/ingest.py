@@ -20,7 +20,7 @@ from perdix.settings.product import load_product_settings
 from perdix.settings.stream_job import NAME
 from perdix.telemetry.exports.naming import Hint, HintError
 from perdix.telemetry.exports.records import Limits
-from perdix.telemetry.landing import ExportFile, land, landed
+from perdix.telemetry.landing import ExportFile, export_files, land, landed
 from perdix.telemetry.metrics import CANONICAL
 
 if TYPE_CHECKING:
@@ -150,7 +150,11 @@ def ingest_files(paths: list[Path], job: str, hint: Hint, *, show: bool) -> dict
     """Land and ingest files, then observe the days they reach.
 
     Returns the report as JSON, with the ``days`` that were reached and ``problems``: the checks that failed.
+
+    Raises ``UserError`` where ``paths`` are folders without any file.
     """
+    if not export_files(paths):
+        raise UserError(f"{', '.join(map(str, paths))}: no file to read (hidden files are passed over)")
     return _ingested(land(home(), paths, job, hint), job, show=show)
 
 

@@ -12,6 +12,9 @@ import pytest
 
 from perdix.assets import observation_tasks
 from perdix.cli import ingest, runs
+from perdix.cli.known_errors import known_errors
+from perdix.cli.main import app
+from perdix.cli.output import run_guarded
 from perdix.settings.home import Home
 from tests.assets.observing import DAY, definitions, run_here, sampled
 
@@ -67,6 +70,26 @@ def test_days_that_could_not_be_observed_are_problems(
     problems, complete = observed("orders", BEFORE, DAY)
     assert not complete
     assert any("observations" in said and "ValueError: torn" in said for said in problems), problems
+
+
+def test_a_folder_without_files_is_refused_before_anything_is_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def begun(*_: object, **__: object) -> None:
+        raise AssertionError("Spark is started for nothing")
+
+    monkeypatch.setenv("PERDIX_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(ingest, "_begun", begun)
+    exports = tmp_path / "exports" / "of-may"
+    exports.mkdir(parents=True)
+    (exports / ".hidden.csv").write_text("Time,a\n1,2\n")
+    code = run_guarded(
+        lambda: app(["ingest", str(exports.parent), "--job", "ads"], standalone_mode=False), known_errors
+    )
+    assert code == 2
+    words = f"{exports.parent}: no file to read (hidden files are passed over)"
+    assert "".join(words.split()) in "".join(capsys.readouterr().err.split()), "lines may break anywhere in a path"
+    assert not (tmp_path / "home" / "landing").exists()
 
 
 def test_what_is_wrong_with_the_files_as_a_whole_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
