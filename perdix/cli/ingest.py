@@ -285,12 +285,24 @@ def _show(document: dict[str, Any]) -> None:
         for reason, count in list(file["reasons"].items())[:3]:
             line = f"{Path(file['file']).name}: {reason} ({count})"
             console.print(styled("quarantined", "yellow"), line)
+    for remark, names in _remarked(document["files"]).items():
+        others = f" and {len(names) - 1:,} more" if len(names) > 1 else ""
+        console.print(styled("note", "yellow"), f"{names[0]}{others}: {remark}")
     for warning in document["warnings"]:
         console.print(styled("warning", "yellow"), warning)
     for problem in document["problems"]:
         console.print(styled("check", "yellow"), problem)
-    if not document["failed"]:
+    if document["days"] and not document["failed"]:
         console.print(f"next: perdix capacity {document['job']}, perdix train --job {document['job']}")
+
+
+def _remarked(files: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Return each remark on files (assumptions that were made of them) with the names of those that it is about."""
+    found: dict[str, list[str]] = {}
+    for file in files:
+        for remark in file["remarks"]:
+            found.setdefault(remark, []).append(Path(file["file"]).name)
+    return found
 
 
 def _nothing() -> AbstractContextManager[None]:

@@ -135,7 +135,7 @@ class TestFromFilesToAnswers:
     ) -> None:
         counts = dict.fromkeys(("read", "kept", "masked", "quarantined", "unmapped"), 0)
         gone = "m.csv replaced an earlier file: 2,400 samples of 2026-06-03 removed"
-        file = {"file": "m.csv", "format": "csv", "reasons": {}, "removal": gone, **counts}
+        file = {"file": "m.csv", "format": "csv", "reasons": {}, "removal": gone, "remarks": [], **counts}
         document = {"job": "x", "failed": False, "totals": counts, "days": ["2026-06-01"], "files": [file]}
         document |= {"warnings": [], "problems": []}
         monkeypatch.setattr("perdix.cli.ingest.ingest_files", lambda *_, **__: document)

@@ -92,8 +92,41 @@ def test_a_folder_without_files_is_refused_before_anything_is_begun(
     assert not (tmp_path / "home" / "landing").exists()
 
 
-def test_what_is_wrong_with_the_files_as_a_whole_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+def shown(document: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> str:
+    """Return what a report is shown as, each run of white space as one space."""
     totals = dict.fromkeys(("read", "kept", "masked", "quarantined", "unmapped"), 0)
-    document = {"job": "ads", "failed": False, "days": [DAY], "files": [], "totals": totals, "problems": []}
-    ingest._show({**document, "warnings": ["series of 2 jobs were taken as one"]})
-    assert "warning series of 2 jobs were taken as one" in capsys.readouterr().out
+    usual = {
+        "job": "ads",
+        "failed": False,
+        "days": [DAY],
+        "files": [],
+        "warnings": [],
+        "problems": [],
+        "totals": totals,
+    }
+    ingest._show(usual | document)
+    return " ".join(capsys.readouterr().out.split())
+
+
+def of_file(name: str, *remarks: str) -> dict[str, Any]:
+    counts = dict.fromkeys(("read", "kept", "masked", "quarantined", "unmapped"), 0)
+    return {"file": name, "format": "csv", "reasons": {}, "removal": "", "remarks": list(remarks), **counts}
+
+
+def test_what_was_remarked_of_files_is_shown_once_with_their_names(capsys: pytest.CaptureFixture[str]) -> None:
+    zone, empty = "date-times carry no zone; they were read as UTC", "the query matched no series"
+    files = [of_file("may/cpu.csv", zone), of_file("lag.json", empty), of_file("may/late.csv", zone), of_file("x.csv")]
+    said = shown({"files": files}, capsys)
+    assert f"note cpu.csv and 1 more: {zone}" in said
+    assert f"note lag.json: {empty}" in said
+    assert said.count("no zone") == said.count("no series") == 1
+
+
+def test_where_no_sample_was_read_there_is_nothing_to_look_at_next(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "next: perdix capacity ads" in shown({}, capsys)
+    assert "next" not in shown({"days": []}, capsys)
+
+
+def test_what_is_wrong_with_the_files_as_a_whole_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    said = shown({"warnings": ["series of 2 jobs were taken as one"]}, capsys)
+    assert "warning series of 2 jobs were taken as one" in said
