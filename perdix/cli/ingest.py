@@ -20,6 +20,7 @@ from perdix.settings.product import load_product_settings
 from perdix.settings.stream_job import NAME
 from perdix.telemetry.exports.naming import Hint, HintError
 from perdix.telemetry.exports.records import Limits
+from perdix.telemetry.exports.time_text import RELATIVE_BELOW_DAYS
 from perdix.telemetry.landing import ExportFile, export_files, land, landed
 from perdix.telemetry.metrics import CANONICAL
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from perdix.settings.home import Home
 
+EPOCH = date(1970, 1, 1)
 MUCH_BYTES = 50e6  # of exports: with more, Spark is busy for longer than it takes to start
 
 
@@ -218,8 +220,7 @@ def _observed(
     complete = True
     _tell_of_samples(opened, document)
     first = partitions.days.start.date().isoformat()
-    if days and days[0] < first:
-        problems.append(f"{days[0]} is before {first}: these times count from a start and are no dates; not observed")
+    problems += _too_early([day for day in days if day < first], first)
     for stretch in stretches([day for day in days if day >= first]):
         tags, progress = {ONE_JOB: str(document["job"])}, console if show else None
         result = runs.run_job("observe_day", stretch, opened, progress, tags=tags, must_succeed=False)
@@ -227,6 +228,16 @@ def _observed(
         problems += [*runs.explained_checks(result), *broken]
         complete = complete and result.success and not broken
     return problems, complete
+
+
+def _too_early(days: Sequence[str], first: str) -> Iterator[str]:
+    """Yield why days before ``first`` (ISO, ascending) are not observed: no dates, or dates that are too old."""
+    relative = [day for day in days if abs((date.fromisoformat(day) - EPOCH).days) < RELATIVE_BELOW_DAYS]
+    if relative:
+        yield f"{relative[0]} is before {first}: these times count from a start and are no dates; not observed"
+    if old := [day for day in days if day not in relative]:
+        stretch = " to ".join(dict.fromkeys((old[0], old[-1])))
+        yield f"{stretch} is before {first}, where days begin to be observed; not observed"
 
 
 def _tell_of_samples(opened: DagsterInstance, document: Mapping[str, Any]) -> None:

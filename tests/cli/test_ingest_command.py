@@ -72,6 +72,36 @@ def test_days_that_could_not_be_observed_are_problems(
     assert any("observations" in said and "ValueError: torn" in said for said in problems), problems
 
 
+@pytest.mark.parametrize(
+    ("days", "said"),
+    [
+        (
+            ["1969-12-31", "1970-01-01"],
+            ["1969-12-31 is before 2020-01-01: these times count from a start and are no dates"],
+        ),
+        (
+            ["2019-05-01", "2019-05-02"],
+            ["2019-05-01 to 2019-05-02 is before 2020-01-01, where days begin to be observed"],
+        ),
+        (["2019-05-01"], ["2019-05-01 is before 2020-01-01, where days begin to be observed"]),
+        (
+            ["1970-01-01", "2019-05-01"],
+            ["1970-01-01 is before 2020-01-01: these times", "2019-05-01 is before 2020-01-01, where"],
+        ),
+    ],
+)
+def test_dates_that_are_too_old_are_told_from_times_that_count_from_a_start(
+    monkeypatch: pytest.MonkeyPatch, days: list[str], said: list[str]
+) -> None:
+    monkeypatch.setattr(ingest, "_tell_of_samples", lambda *_: None)
+    with dg.DagsterInstance.ephemeral() as instance:
+        problems, complete = ingest._observed({"job": "ads"}, days, instance, show=False)
+    assert complete
+    assert len(problems) == len(said)
+    assert all(problem.startswith(words) for problem, words in zip(problems, said, strict=True)), problems
+    assert all(problem.endswith("; not observed") for problem in problems)
+
+
 def test_a_folder_without_files_is_refused_before_anything_is_begun(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

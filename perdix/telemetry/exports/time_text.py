@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from perdix.telemetry.exports.numbers import FIRST_MS, LAST_MS, number, unit_ms_of
 
-_RELATIVE_BELOW_MS = 86_400_000 * 365 * 3  # an epoch before 1973 is a stop watch, not a clock
+RELATIVE_BELOW_DAYS = 365 * 3  # from the epoch: what tells a time before 1973 is a stop watch, not a clock
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Times:
     def relative(self) -> bool:
         """Whether the times count from an event and not from 1970."""
         times = self.times_ms[self.good]
-        return bool(len(times)) and bool(np.abs(times).max() < _RELATIVE_BELOW_MS)
+        return bool(len(times)) and bool(np.abs(times).max() < RELATIVE_BELOW_DAYS * 86_400_000)
 
 
 def parse_times(texts: Sequence[str], timezone: str) -> Times:
