@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from perdix.settings.home import Home
 
+USUAL_DAYS, USUAL_ZONE = 14, "UTC"
 EPOCH = date(1970, 1, 1)
 MUCH_BYTES = 50e6  # of exports: with more, Spark is busy for longer than it takes to start
 
@@ -45,13 +46,23 @@ def ingest(
         typer.Option("--from-prometheus", help="Read the Prometheus of the job files instead."),
     ] = False,
     days: Annotated[
-        int, typer.Option("--days", help="With --from-prometheus: how far back, in days.", min=1, max=400)
-    ] = 14,
+        int | None,
+        typer.Option(
+            "--days",
+            help="With --from-prometheus: how far back, in days.",
+            show_default=str(USUAL_DAYS),
+            min=1,
+            max=400,
+        ),
+    ] = None,
     metric: Annotated[
         str | None,
         typer.Option("--metric", help=f"What a file without metric names holds: {', '.join(CANONICAL)}."),
     ] = None,
-    timezone: Annotated[str, typer.Option("--timezone", help="Zone of date-times that carry none (CSV).")] = "UTC",
+    timezone: Annotated[
+        str | None,
+        typer.Option("--timezone", help="Zone of date-times that carry none (CSV).", show_default=USUAL_ZONE),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Read Prometheus exports into the lake; bad rows are quarantined with file, line and reason.
@@ -65,19 +76,21 @@ def ingest(
     Example: perdix ingest --from-prometheus --days 14
     """
     if from_prometheus:
-        if paths or metric:
-            raise UserError("--from-prometheus reads no files: leave out files and --metric")
-        _backfill(job, days, as_json=as_json)
+        if paths or metric is not None or timezone is not None:
+            raise UserError("--from-prometheus reads no files: leave out files, --metric and --timezone")
+        _backfill(job, USUAL_DAYS if days is None else days, as_json=as_json)
         return
     if not paths or job is None:
         raise UserError("name export files and --job, or --from-prometheus")
+    if days is not None:
+        raise UserError("--days says how far back --from-prometheus reads; files are read whole, so leave it out")
     if not NAME.fullmatch(job):
         raise UserError(f"'{job}' cannot be a job's name: use letters, digits, '.', '_' or '-', at most 63")
     for path in paths:
         if not path.exists():
             raise UserError(f"{path}: no such file or folder")
     try:
-        hint = Hint(metric=metric, timezone=timezone)
+        hint = Hint(metric=metric, timezone=USUAL_ZONE if timezone is None else timezone)
     except HintError as error:
         raise UserError(str(error)) from None
     document = ingest_files(paths, job, hint, show=not as_json)

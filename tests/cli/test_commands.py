@@ -191,6 +191,8 @@ def test_a_forecast_says_that_the_registry_does_not_answer(
         (["ingest", str(DOCS), "--job", "x", "--metric", "cpu"], "not a canonical metric"),
         (["ingest"], "name export files and --job, or --from-prometheus"),
         (["ingest", "x.csv", "--from-prometheus"], "--from-prometheus reads no files"),
+        (["ingest", "--from-prometheus", "--timezone", "UTC"], "leave out files, --metric and --timezone"),
+        (["ingest", str(DOCS), "--job", "x", "--days", "14"], "--days says how far back --from-prometheus reads"),
         (["ingest", "--from-prometheus"], "no job file names a Prometheus"),
         (["ingest", "--from-prometheus", "--job", "x"], "write conf/jobs/<job>.yaml with 'prometheus'"),
         (["capacity", "nobody"], "ingest its exports first"),
