@@ -70,7 +70,7 @@ def run_job(
             raise_on_error=False,
         )
     if must_succeed and not result.success:
-        raise UserError("\n".join([f"run {result.run_id} failed", *failed_steps(result), *explained_checks(result)]))
+        raise UserError("\n".join(why_failed(result)))
     return result
 
 
@@ -85,6 +85,16 @@ def measure(
         opened.add_dynamic_partitions("stream_jobs", [job])
         result = run_job(name, (job, job), opened, console if show else None, config=config)
     return metadata(result)
+
+
+def why_failed(result: dg.ExecuteInProcessResult) -> list[str]:
+    """Return that a run failed, its steps that did with what each said, and its checks; empty where it succeeded.
+
+    What other steps of such a run made stays, and is in :func:`metadata`.
+    """
+    if result.success:
+        return []
+    return [f"run {result.run_id} failed", *failed_steps(result), *explained_checks(result)]
 
 
 def _definitions(job: str) -> dg.Definitions:

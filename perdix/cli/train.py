@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 
 from perdix.cli.options import JsonOption
-from perdix.cli.output import UserError, console, emit, styled, table
+from perdix.cli.output import console, emit, styled, table
 from perdix.cli.stores import home, known, lake, usable_files
 
 MODELS = {"forecast": "wape", "capacity": "capacity_mape"}
@@ -25,7 +26,7 @@ def train(
     What the lake lacks of a job with a Prometheus is pulled first. A challenger becomes champion only when it beats the
     champion on the same windows, after a drift on those since the drift began. Jobs whose sizes were sampled
     (perdix sample) get a performance model, too: what workers of each size process. A run that fails keeps no other
-    job from being trained; the exit code is 1 then.
+    job and no other model from being trained; the exit code is 1 then.
 
     Example: perdix train --job ads
     """
@@ -53,7 +54,8 @@ def sampled_jobs() -> list[str]:
 def train_jobs(jobs: list[str], *, show: bool, sampled: Sequence[str] = ()) -> dict[str, Any]:
     """Train ``jobs`` through Dagster in this process; returns what each was trained to, per model.
 
-    A run that fails keeps no other job from being trained; it is in ``problems``.
+    A run that fails keeps no other job from being trained; it is in ``problems``. A model whose own steps succeeded in
+    such a run is told as what it came to.
 
     ``sampled``: jobs that get a performance model from their samples.
     """
@@ -69,41 +71,57 @@ def train_jobs(jobs: list[str], *, show: bool, sampled: Sequence[str] = ()) -> d
         problems: list[str] = []
         for name, trained, of in wanted:
             if of:
-                results, failed = _run(name, of, opened, show=show)
-                models |= {model: _trained(results, model, metric, of, failed) for model, metric in trained.items()}
-                problems += [f"{job}: {why}" for job, why in failed.items()]
+                ran = _run(name, of, opened, show=show)
+                models |= {model: _trained(ran, model, metric, of) for model, metric in trained.items()}
+                problems += [f"{job}: {'; '.join(run.failed)}" for run in ran if run.failed for job in run.jobs]
     return {"jobs": list(dict.fromkeys([*jobs, *sampled])), "models": models, "problems": problems}
 
 
-def _run(name: str, jobs: list[str], opened: Any, *, show: bool) -> tuple[list[Any], dict[str, str]]:
-    """Run a Dagster job over the partitions of ``jobs``: in one run where they follow each other.
+@dataclass(frozen=True)
+class _Run:
+    """A Dagster run, and what came of it."""
 
-    Returns the results of the runs that succeeded, and why each job of the others was not trained.
-    """
+    jobs: Sequence[str]
+    run_id: str
+    produced: Mapping[str, Mapping[str, Any]]  # asset -> its metadata
+    failed: Sequence[str]  # that it failed, and what its steps said; empty where it succeeded
+
+    def why_not(self, model: str) -> str:
+        """Return what kept a model from being trained in this run: its own steps, or others; empty if nothing did."""
+        if not self.failed or f"{model}_champions" in self.produced:
+            return ""
+        return "; ".join([line for line in self.failed if line.startswith(f"{model}_")] or self.failed)
+
+
+def _run(name: str, jobs: list[str], opened: Any, *, show: bool) -> list[_Run]:
+    """Run a Dagster job over the partitions of ``jobs``: in one run where they follow each other."""
     from perdix.cli import runs
 
     opened.add_dynamic_partitions("stream_jobs", jobs)
     every = opened.get_dynamic_partitions("stream_jobs")
     ordered = [one for one in every if one in jobs]
     unbroken = every[every.index(ordered[0]) : every.index(ordered[-1]) + 1] == ordered
-    results: list[Any] = []
-    failed: dict[str, str] = {}
-    for stretch in [ordered] if unbroken else [[one] for one in ordered]:
-        try:
-            results.append(runs.run_job(name, (stretch[0], stretch[-1]), opened, console if show else None))
-        except UserError as error:
-            failed |= dict.fromkeys(stretch, "; ".join(str(error).splitlines()))
-    return results, failed
+    found: list[_Run] = []
+    for stretch in [ordered] if unbroken else [[job] for job in ordered]:
+        bounds, progress = (stretch[0], stretch[-1]), console if show else None
+        result = runs.run_job(name, bounds, opened, progress, must_succeed=False)
+        found.append(_Run(stretch, result.run_id, runs.metadata(result), runs.why_failed(result)))
+    return found
 
 
-def _trained(results: list[Any], model: str, metric: str, jobs: list[str], failed: Mapping[str, str]) -> dict[str, Any]:
+def _trained(ran: Sequence[_Run], model: str, metric: str, jobs: list[str]) -> dict[str, Any]:
+    """Return the version of a model, its run in MLflow, and what each job was trained to, or why it was not."""
+    from perdix.assets.kept_answers import Kept
     from perdix.assets.training.record import read_trained
-    from perdix.cli import runs
 
-    registered, version, url = f"perdix-{model}", 0, None
-    for result in results:
-        champions = runs.metadata(result).get(f"{model}_champions", {})
+    folder, version, url = home().trainings / f"perdix-{model}", 0, None
+    why: dict[str, str] = {}
+    for run in ran:
+        champions = run.produced.get(f"{model}_champions", {})
         version, url = champions.get("version", version), champions.get("mlflow_run", url)
+        if failed := run.why_not(model):
+            own = {job: (Kept(folder, run.run_id).answer(job) or {}).get("error") for job in run.jobs}
+            why |= {job: error or failed for job, error in own.items()}
     rows = [
         {
             "job": one.job,
@@ -113,10 +131,10 @@ def _trained(results: list[Any], model: str, metric: str, jobs: list[str], faile
             "verdict": one.result.get("verdict"),
             "error": one.error,
         }
-        for one in read_trained(home().trainings / registered, [job for job in jobs if job not in failed])
+        for one in read_trained(folder, [job for job in jobs if job not in why])
     ]
     nothing = {"winner": None, metric: None, "promoted": False, "verdict": None}
-    rows += [{"job": job, **nothing, "error": why} for job, why in failed.items()]
+    rows += [{"job": job, **nothing, "error": error} for job, error in why.items()]
     return {"version": version, "mlflow_run": url, "jobs": rows}
 
 
@@ -132,7 +150,7 @@ def _show(document: dict[str, Any]) -> None:
         known_as = f"perdix-{model} version {trained['version']}" if trained["version"] else "no champion"
         table(f"{model}: {known_as}", ["job", "winner", error, "verdict"], rows)
     for problem in document["problems"]:
-        console.print(styled("not trained", "yellow"), problem)
+        console.print(styled("failed", "yellow"), problem)
     console.print("compare the candidates: perdix dev, then the MLflow page")
 
 

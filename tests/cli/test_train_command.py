@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 
+import dagster as dg
 import pytest
 from typer.testing import CliRunner
 
+from perdix.assets.kept_answers import Kept
 from perdix.cli.known_errors import known_errors
 from perdix.cli.main import app
 from perdix.cli.output import UserError, run_guarded
@@ -56,30 +58,56 @@ class Instance:
         return ["alpha", "between", "omega"]
 
 
-@pytest.mark.parametrize("failing", [{"alpha"}, {"omega"}, {"alpha", "omega"}])
-def test_a_job_whose_training_fails_keeps_no_other_from_being_trained(
-    home: Home, monkeypatch: pytest.MonkeyPatch, failing: set[str]
-) -> None:
-    tried: list[str] = []
-
-    def run_job(_: str, stretch: tuple[str, str], *__: object) -> object:
-        tried.append(stretch[0])
-        if stretch[0] in failing:
-            raise UserError(f"run of {stretch[0]} failed\nrecent_range: no room")
-        return SimpleNamespace()
-
-    def metadata(_: object) -> Mapping[str, Mapping[str, object]]:
-        return {}
-
+@pytest.fixture
+def featured(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two jobs with features, ``alpha`` and ``omega``, and nobody to run their trainings."""
     monkeypatch.setattr("perdix.cli.runs.instance", lambda _: Instance())
-    monkeypatch.setattr("perdix.cli.runs.run_job", run_job)
-    monkeypatch.setattr("perdix.cli.runs.metadata", metadata)
     for job in ("alpha", "omega"):
         (home.lake / "workload_features" / f"job={job}" / "day=2026-01-01").mkdir(parents=True)
         manifest = {"table": "workload_features", "keys": {"job": job, "day": "2026-01-01"}, "rows": 0}
         (home.lake / "workload_features" / f"job={job}" / "day=2026-01-01" / "_manifest.json").write_text(
             json.dumps({**manifest, "digest": "", "files": []})
         )
+
+
+def came_of(run_id: str, produced: Mapping[str, Mapping[str, object]], failed: Mapping[str, str]) -> SimpleNamespace:
+    """Return a Dagster run as far as the command looks at it: assets with their metadata, steps with their errors."""
+    materialized = [
+        SimpleNamespace(
+            asset_key=dg.AssetKey(asset),
+            materialization=SimpleNamespace(metadata={name: SimpleNamespace(value=one) for name, one in said.items()}),
+        )
+        for asset, said in produced.items()
+    ]
+    errors = {step: SimpleNamespace(cause=None, cls_name="Failure", message=said) for step, said in failed.items()}
+    events = [
+        SimpleNamespace(is_step_failure=True, step_key=step, step_failure_data=SimpleNamespace(error=error))
+        for step, error in errors.items()
+    ]
+    return SimpleNamespace(
+        success=not failed,
+        run_id=run_id,
+        all_events=events,
+        get_asset_materialization_events=lambda: materialized,
+        get_asset_check_evaluations=list,
+    )
+
+
+@pytest.mark.usefixtures("featured")
+@pytest.mark.parametrize("failing", [{"alpha"}, {"omega"}, {"alpha", "omega"}])
+def test_a_job_whose_training_fails_keeps_no_other_from_being_trained(
+    monkeypatch: pytest.MonkeyPatch, failing: set[str]
+) -> None:
+    tried: list[str] = []
+
+    def run_job(_: str, stretch: tuple[str, str], *__: object, must_succeed: bool = True) -> object:
+        tried.append(stretch[0])
+        fails = stretch[0] in failing
+        if fails and must_succeed:
+            raise UserError(f"run of {stretch[0]} failed\nrecent_range: no room")
+        return came_of(f"of {stretch[0]}", {}, {"recent_range": "no room"} if fails else {})
+
+    monkeypatch.setattr("perdix.cli.runs.run_job", run_job)
     result = CliRunner().invoke(app, ["train", "--json"])
     assert result.exit_code == 1
     assert tried == ["alpha", "omega"]
@@ -90,3 +118,45 @@ def test_a_job_whose_training_fails_keeps_no_other_from_being_trained(
     result = CliRunner().invoke(app, ["train"])
     assert result.exit_code == 1
     assert all(problem in " ".join(result.output.split()) for problem in problems)
+
+
+@pytest.mark.usefixtures("featured")
+@pytest.mark.parametrize("answered", [True, False])
+def test_a_model_that_cannot_be_learned_hides_no_other_that_was_promoted(
+    home: Home, monkeypatch: pytest.MonkeyPatch, answered: bool
+) -> None:
+    """Of a job without CPU metrics no capacity is learned; its forecast is champion all the same."""
+    forecast = {"winner": "ridge", "promote": True, "verdict": "first champion", "state": "..."}
+    forecast["candidates"] = [{"family": "ridge", "metrics": {"wape": 0.05}}]
+
+    def run_job(_: str, stretch: tuple[str, str], *__: object, must_succeed: bool = True) -> object:
+        job, run_id = stretch[0], f"of-{stretch[0]}"
+        Kept(home.trainings / "perdix-forecast", run_id).write(job, {"result": forecast, "error": None})
+        old = {"result": {"winner": "line", "promote": True, "verdict": "of long ago"}, "error": None}
+        new = {"result": {}, "error": f"{job} has no CPU loads"}
+        Kept(home.trainings / "perdix-capacity", run_id if answered else "older").write(job, new if answered else old)
+        why = "no job could be trained; alpha: alpha has no CPU loads"
+        if must_succeed:
+            raise UserError(f"run of {job} failed\ncapacity_candidates: {why}")
+        champions = {"version": 3, "mlflow_run": "http://mlflow/3"}
+        return came_of(run_id, {"forecast_champions": champions}, {"capacity_candidates": why})
+
+    monkeypatch.setattr("perdix.cli.runs.run_job", run_job)
+    result = CliRunner().invoke(app, ["train", "--json"])
+    assert result.exit_code == 1
+    document = json.loads(result.stdout)
+    found = document["models"]["forecast"]
+    assert (found["version"], found["mlflow_run"]) == (3, "http://mlflow/3")
+    row = {"winner": "ridge", "wape": 0.05, "promoted": True, "verdict": "first champion", "error": None}
+    assert found["jobs"] == [{"job": job, **row} for job in ("alpha", "omega")]
+    found = document["models"]["capacity"]
+    assert (found["version"], [row["winner"] for row in found["jobs"]]) == (0, [None, None])
+    errors = {row["job"]: row["error"] for row in found["jobs"]}
+    if answered:
+        assert errors == {job: f"{job} has no CPU loads" for job in ("alpha", "omega")}
+    else:
+        assert set(errors.values()) == {"capacity_candidates: no job could be trained; alpha: alpha has no CPU loads"}
+    assert [problem.partition(":")[0] for problem in document["problems"]] == ["alpha", "omega"]
+    said = " ".join(CliRunner().invoke(app, ["train"]).output.split())
+    assert "forecast: perdix-forecast version 3" in said
+    assert "failed alpha: run of-alpha failed; capacity_candidates: no job could be trained" in said
