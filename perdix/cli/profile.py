@@ -56,7 +56,7 @@ def profile(
 
     Deployments of several scale-outs run side by side at rising rates, each until it no longer keeps up; a running job
     (--live) is rescaled to one after the other. The profile is kept, the models are compared in MLflow, and the winner
-    becomes champion through the gate.
+    becomes champion through the gate. Exit code 1 when no model could be learned of it.
 
     Example: perdix profile ysb --min 2 --max 24 --step 20000
 
@@ -79,10 +79,15 @@ def profile(
     document = _profiled(job or twin, config, show=not as_json)
     emit("perdix.profile/1", document, as_json=as_json, show=lambda: _show(document))
     require_nothing_left(document["left"])
+    if document["error"]:
+        raise typer.Exit(1)
 
 
 def _profiled(name: str, config: dict[str, Any], *, show: bool) -> dict[str, Any]:
-    """Profile a job, train on it, and return what came of both."""
+    """Profile a job, train on it, and return what came of both: the profile also where nothing could be learned of it.
+
+    Raises ``UserError`` when the profiling itself failed, and as :func:`live_plan_of` and :func:`plan_of` do.
+    """
     from perdix.assets.profile import ProfileConfig, live_plan_of, plan_of
     from perdix.assets.resources import Workspace
     from perdix.assets.running_job import profilable_job
@@ -99,7 +104,8 @@ def _profiled(name: str, config: dict[str, Any], *, show: bool) -> dict[str, Any
     if show:
         say_beforehand(*_work_of(plan, live=chosen.live))
     restored = "the job gets the workers back that it had" if chosen.live else None
-    return _document(name, runs.measure(home(), "profile", name, {"profiles": config}, restored, show=show))
+    produced, failed = runs.measure(home(), "profile", name, {"profiles": config}, restored, show=show)
+    return _document(name, produced, "; ".join(failed))
 
 
 def _work_of(plan: Plan, *, live: bool) -> tuple[str, float | None]:
@@ -118,16 +124,17 @@ def _work_of(plan: Plan, *, live: bool) -> tuple[str, float | None]:
     return f"{counted(count, 'deployment')} at up to {rates} rates each", SPARK_S + hours * PROFILED_S_PER_H
 
 
-def _document(job: str, produced: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """Return the profile as it was kept, and what came of the training."""
+def _document(job: str, produced: dict[str, dict[str, Any]], failed: str) -> dict[str, Any]:
+    """Return the profile as it was kept, and what came of the training, or why that ``failed``."""
     from perdix.assets.profile import rows_of_deployments
-    from perdix.assets.training.record import read_trained
+    from perdix.assets.training.record import Trained, read_trained
     from perdix.cli.stores import home
     from perdix.models.profiling.rows import read_profile
 
     path = Path(str(produced["profiles"]["file"]))
     found = read_profile(path)
-    (trained,) = read_trained(home().trainings / "perdix-latency", [job])
+    folder = home().trainings / "perdix-latency"
+    trained = Trained(job, {}, failed, 0.0) if failed else read_trained(folder, [job])[0]
     champions = produced.get("latency_champions", {})
     return {
         "job": job,
@@ -164,6 +171,7 @@ def _show(document: dict[str, Any]) -> None:
     table(f"profile of {document['job']}: {document['worker_h']:,.0f} worker-hours", heads, rows)
     if document["downtime_s"] is not None:
         console.print(f"a failure stops the job for {document['downtime_s']:.0f} s")
+    console.print(f"kept as {document['file']}", soft_wrap=True)
     console.print(f"latency model: {document['error'] or document['verdict']}", soft_wrap=True)
     for note in document["notes"]:
         if note == document["left"]:

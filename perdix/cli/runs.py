@@ -76,15 +76,21 @@ def run_job(
 
 def measure(
     home: Home, name: str, job: str, config: Mapping[str, Mapping[str, Any]], restored: str | None, *, show: bool
-) -> dict[str, dict[str, Any]]:
-    """Run a Dagster job that measures one stream job, and return the metadata of its assets; raises as :func:`run_job`.
+) -> tuple[dict[str, dict[str, Any]], list[str]]:
+    """Run a Dagster job that measures one stream job; return the metadata of its assets, and why others failed.
+
+    Raises ``UserError`` as :func:`run_job`, where an asset of the configuration was not made.
 
     ``restored``: what the stream job gets back before an interrupt ends the run; ``None``: there is nothing to restore.
     """
     with restoring(restored) if restored else nullcontext(), instance(home) as opened:
         opened.add_dynamic_partitions("stream_jobs", [job])
-        result = run_job(name, (job, job), opened, console if show else None, config=config)
-    return metadata(result)
+        progress = console if show else None
+        result = run_job(name, (job, job), opened, progress, config=config, must_succeed=False)
+    produced, failed = metadata(result), why_failed(result)
+    if not config.keys() <= produced.keys():
+        raise UserError("\n".join(failed))
+    return produced, failed
 
 
 def why_failed(result: dg.ExecuteInProcessResult) -> list[str]:

@@ -87,7 +87,10 @@ def _sampled(name: str, config: dict[str, Any], picture: Path | None, *, show: b
             f"{name}: one worker after the other, of each size that the gradient leads to", None if live else START_S
         )
     restored = "the worker gets the size back that it had" if live else None
-    page = runs.measure(home(), "sample", name, {"operator_samples": config}, restored, show=show)["operator_samples"]
+    produced, failed = runs.measure(home(), "sample", name, {"operator_samples": config}, restored, show=show)
+    if failed:
+        raise UserError("\n".join(failed))
+    page = produced["operator_samples"]
     document = _document(Path(str(page["file"])), str(page["left"]))
     if picture is not None:
         from perdix.assets.sample_pictures import samples_picture

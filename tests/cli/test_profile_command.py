@@ -12,15 +12,18 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from perdix.assets.kept_answers import Kept
 from perdix.cli.known_errors import known_errors
 from perdix.cli.main import app
-from perdix.cli.output import run_guarded
-from perdix.cli.profile import _show
+from perdix.cli.output import UserError, run_guarded
+from perdix.cli.profile import _profiled, _show
 from perdix.control.champions import Champions
 from perdix.models.latency.selection import FAMILIES
-from perdix.models.profiling.rows import newest_profile
+from perdix.models.profiling.profile import Profile, ProfilePoint
+from perdix.models.profiling.rows import newest_profile, write_profile
 from perdix.models.registry import LATENCY
 from perdix.settings.home import Home
+from tests.cli.made_up_runs import Instance, came_of
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "json.md"
 QUICK = ("--deployments", "3", "--step", "80000", "--settle", "120", "--measure", "60")
@@ -82,6 +85,50 @@ def test_what_was_not_given_back_is_said_and_is_no_success(monkeypatch: pytest.M
         assert as_json or left not in " ".join(said.stdout.split()), "it is said once"
     found["left"] = ""
     assert CliRunner().invoke(app, ["profile", "orders", "--live"]).exit_code == 0
+
+
+@pytest.mark.filterwarnings("ignore")  # libraries' own
+@pytest.mark.parametrize("left", ["", "what ran before could not be restored: no answer (it had 4 workers)"])
+def test_where_nothing_is_learned_the_profile_that_was_made_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, left: str
+) -> None:
+    monkeypatch.setenv("PERDIX_HOME", str(tmp_path / "home"))
+    home = Home(tmp_path / "home").make()
+    points = (ProfilePoint(2, 500.0, 500.0, 40.0, True), ProfilePoint(2, 1_000.0, 1_000.0, 90.0, True))
+    kept = write_profile(Profile("wordcount", points, {2: 1_000.0}, 7_200.0), home.profiles)
+    older = {"result": {"winner": "line", "promote": True, "verdict": "of long ago"}, "error": None}
+    Kept(home.trainings / "perdix-latency", "older").write("wordcount", older)
+    why = "no job could be trained; wordcount: two points are too few"
+
+    def run_job(*_: object, must_succeed: bool = True, **__: object) -> object:
+        if must_succeed:
+            raise UserError(f"run x failed\nlatency_candidates: {why}")
+        return came_of("x", {"profiles": {"file": str(kept), "left": left}}, {"latency_candidates": why})
+
+    monkeypatch.setattr("perdix.cli.runs.instance", lambda _: Instance())
+    monkeypatch.setattr("perdix.cli.runs.run_job", run_job)
+    answer = CliRunner().invoke(app, ["profile", "wordcount", "--json"])
+    assert answer.exit_code == 1
+    found = json.loads(answer.stdout)
+    assert set(found) - {"schema"} == documented()
+    assert (found["file"], found["left"], found["points"]) == (str(kept), left, 2)
+    assert found["error"] == f"run x failed; latency_candidates: {why}"
+    assert (found["latency_model"], found["promoted"], found["verdict"], found["version"]) == (None, False, None, None)
+    answer = CliRunner().invoke(app, ["profile", "wordcount"])
+    assert answer.exit_code == 1
+    assert f"kept as {kept}" in answer.stdout
+    assert why in " ".join(answer.stdout.split())
+    assert answer.stderr.endswith(f"{left}\n" if left else "cores\n")
+
+
+@pytest.mark.filterwarnings("ignore")  # libraries' own
+def test_a_profiling_that_fails_itself_says_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PERDIX_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr("perdix.cli.runs.instance", lambda _: Instance())
+    failed = came_of("x", {}, {"profiles": "nothing could be measured"})
+    monkeypatch.setattr("perdix.cli.runs.run_job", lambda *_, **__: failed)
+    with pytest.raises(UserError, match=r"run x failed\nprofiles: nothing could be measured"):
+        _profiled("wordcount", {"twin": "wordcount", "live": False}, show=False)
 
 
 @pytest.mark.parametrize(

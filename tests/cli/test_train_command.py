@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
-from types import SimpleNamespace
 
-import dagster as dg
 import pytest
 from typer.testing import CliRunner
 
@@ -19,6 +16,7 @@ from perdix.cli.train import sampled_jobs
 from perdix.models.sampling.rows import write_samples
 from perdix.models.sampling.samples import OperatorSamples
 from perdix.settings.home import Home
+from tests.cli.made_up_runs import Instance, came_of
 from tests.models.sampled import sampled
 
 
@@ -44,20 +42,6 @@ def test_a_job_that_is_not_known_names_the_nearest_that_was_sampled(
     assert "did you mean 'enrich'?" in capsys.readouterr().err
 
 
-class Instance:
-    """A Dagster instance that knows another job between the two that are trained, so that these are two stretches."""
-
-    def __enter__(self) -> Instance:
-        return self
-
-    def __exit__(self, *_: object) -> None: ...
-
-    def add_dynamic_partitions(self, *_: object) -> None: ...
-
-    def get_dynamic_partitions(self, _: str) -> list[str]:
-        return ["alpha", "between", "omega"]
-
-
 @pytest.fixture
 def featured(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two jobs with features, ``alpha`` and ``omega``, and nobody to run their trainings."""
@@ -68,29 +52,6 @@ def featured(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
         (home.lake / "workload_features" / f"job={job}" / "day=2026-01-01" / "_manifest.json").write_text(
             json.dumps({**manifest, "digest": "", "files": []})
         )
-
-
-def came_of(run_id: str, produced: Mapping[str, Mapping[str, object]], failed: Mapping[str, str]) -> SimpleNamespace:
-    """Return a Dagster run as far as the command looks at it: assets with their metadata, steps with their errors."""
-    materialized = [
-        SimpleNamespace(
-            asset_key=dg.AssetKey(asset),
-            materialization=SimpleNamespace(metadata={name: SimpleNamespace(value=one) for name, one in said.items()}),
-        )
-        for asset, said in produced.items()
-    ]
-    errors = {step: SimpleNamespace(cause=None, cls_name="Failure", message=said) for step, said in failed.items()}
-    events = [
-        SimpleNamespace(is_step_failure=True, step_key=step, step_failure_data=SimpleNamespace(error=error))
-        for step, error in errors.items()
-    ]
-    return SimpleNamespace(
-        success=not failed,
-        run_id=run_id,
-        all_events=events,
-        get_asset_materialization_events=lambda: materialized,
-        get_asset_check_evaluations=list,
-    )
 
 
 @pytest.mark.usefixtures("featured")
