@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from perdix.control.observe import last_finite, standing_still, total_throughput
 from perdix.control.state.ledger import Entry
@@ -62,7 +63,7 @@ class Watching:
     watch: RecoveryWatch
     from_scale_out: int
     scale_out: int
-    decision_id: str | None = None  # the decision that stopped the job; ``None`` for a failure that nobody asked for
+    decision_id: str | None = None  # the decision that stopped the job; ``None`` where perdix made none
     predicted_s: float | None = None  # the recovery time that was predicted when it was decided
     # Whether it is a decision to run less: fewer workers, or as many smaller ones. Fewer that were taken for their
     # greater capacity, where nothing holds, are not less
@@ -73,7 +74,7 @@ class Watching:
 
     @property
     def change(self) -> tuple[int, int]:
-        """Two scale-outs that stand for the change: equal ones for a failure, which nobody decided."""
+        """Two scale-outs that stand for the change: equal ones for a failure."""
         change = self.from_scale_out, self.scale_out
         return change if self.decision_id is None else rescaled(*change)
 
@@ -167,6 +168,7 @@ def look(
     series = (window.times_s, window.job_metric(metrics.WORKLOAD.name), stopping_throughput(window), lag)
     if watching is None:
         return Watched(None, _fed(normal, *series), downtimes)
+    watching = _added(watching, window)
     seen = _over(_within_uptime(replace(watching, watch=watching.watch.observe(*series)), window), window)
     result = seen.watch.outcome
     if result is None:
@@ -330,7 +332,10 @@ def _begun(
 
 
 def _failure(normal: Normal, window: Window, last: Entry | None) -> Watching | None:
-    """Return a watch for a stop that no decision explains: nothing runs now, or the uptime began anew in the window."""
+    """Return a watch for a stop that no decision explains: nothing runs now, or the uptime began anew in the window.
+
+    Where more workers run than before, others have rescaled: no failure adds any.
+    """
     halted = _halted(normal, window, last)
     if halted is not None:
         return halted
@@ -344,9 +349,8 @@ def _failure(normal: Normal, window: Window, last: Entry | None) -> Watching | N
     # Above the newest baseline: a restart that was watched to its end is not watched again.
     if not ran_before.any() or explained or restarted_s <= normal.newest_s:
         return None
-    workers = round(float(scale_out[np.isfinite(scale_out)][-1]))
     began_s = max(restarted_s - BEFORE_A_RESTART_S, float(window.times_s[0]))
-    return Watching(RecoveryWatch.start(began_s, normal), workers, workers)
+    return _unasked(RecoveryWatch.start(began_s, normal), scale_out, ran_before)
 
 
 def _halted(normal: Normal, window: Window, last: Entry | None) -> Watching | None:
@@ -362,9 +366,29 @@ def _halted(normal: Normal, window: Window, last: Entry | None) -> Watching | No
     seen_s = float(window.times_s[first])
     if first == 0 or asked_s >= seen_s - BEFORE_A_RESTART_S or seen_s <= normal.newest_s:
         return None
-    workers = round(float(scale_out[known][-1]))
     began_s = float(np.mean(window.times_s[first - 1 : first + 1]))
-    return Watching(RecoveryWatch.start(began_s, normal), workers, workers)
+    return _unasked(RecoveryWatch.start(began_s, normal), scale_out, window.times_s < seen_s)
+
+
+def _unasked(watch: RecoveryWatch, scale_out: Values, before: NDArray[np.bool_]) -> Watching:
+    """Return a watch of a stop that perdix did not ask for: of a failure, unless more workers run than before.
+
+    ``scale_out``, ``before``: workers that ran, one finite value at least, and where that was before the stop; shape
+    ``(n,)``.
+    """
+    known = np.isfinite(scale_out)
+    now, ran = float(scale_out[known][-1]), scale_out[known & before]
+    fewest = float(ran.min()) if len(ran) else now  # a worker that is lost and replaced is none that was added
+    return Watching(watch, round(fewest), round(max(fewest, now)))
+
+
+def _added(seen: Watching, window: Window) -> Watching:
+    """Return a watch that knows of workers that others have added meanwhile."""
+    scale_out = window.job_metric(metrics.SCALE_OUT.name)
+    known = scale_out[np.isfinite(scale_out)]
+    if seen.decision_id is not None or not len(known) or known[-1] <= seen.scale_out:
+        return seen
+    return replace(seen, scale_out=round(float(known[-1])))
 
 
 def _outcome(seen: Watching, result: Recovered | TimedOut) -> Mapping[str, Any]:

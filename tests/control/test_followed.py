@@ -57,6 +57,15 @@ def test_a_rescale_by_hand_starts_a_grace_period_of_a_job_that_perdix_scales(sto
     assert rig.twin.scale_out == 3
 
 
+def test_more_workers_after_a_restart_that_others_brought_are_no_failure(store: StateStore):
+    rig = Rig.of(store, 3 * LOW, scale_out=4, mode="advise")
+    rig.minutes(3)
+    rig.twin.rescale(8, "by KEDA", None)
+    rig.minutes(15)
+    downtimes = recall(store, "orders").memory.downtimes
+    assert (downtimes.out.seen, downtimes.failure.seen) == (1.0, 0.0)
+
+
 @pytest.mark.parametrize("reaching", [None, 4])
 def test_what_perdix_asked_for_itself_is_no_change_by_others(store: StateStore, reaching: int | None):
     rig = Rig.of(store, HIGH, scale_out=2)

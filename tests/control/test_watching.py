@@ -337,6 +337,22 @@ def test_what_runs_out_of_time_counts_against_running_less_only(
 NONE = float("nan")
 
 
+@pytest.mark.parametrize(("after", "change"), [((1.0, 2.0), (2, 2)), ((2.0, 2.0), (2, 2)), ((3.0, 3.0), (2, 3))])
+def test_only_workers_that_were_added_make_a_rescale_of_a_restart_that_nobody_asked_for(
+    after: tuple[float, float], change: tuple[int, int]
+) -> None:
+    """A worker that is lost and replaced was not added."""
+    stopped = [[5.0, 5.0]] * 20 + [[NONE, NONE]] * 6 + [[5.0, 5.0]] * 20
+    one = window(stopped, [*(100.0 + 5.0 * k for k in range(20)), *([0.0] * 6), *(5.0 * k + 0.5 for k in range(20))])
+    one.job_metrics["scale_out"][26:29], one.job_metrics["scale_out"][29:] = after
+    found = look(None, Normal(), Downtimes(), rows(one, slice(0, 29)), last=None, objective_s=60.0)
+    assert found.watching is not None
+    later = look(found.watching, Normal(), Downtimes(), one, last=None, objective_s=60.0)
+    watched = later.watching or later.ended
+    assert watched is not None
+    assert watched.change == change
+
+
 def test_a_missing_worker_is_no_outage_and_a_stopped_job_is() -> None:
     one = window([[5.0, 5.0], [5.0, NONE], [NONE, NONE], [NONE, NONE]], [100.0, 105.0, NONE, 115.0])
     assert total_throughput(one).tolist()[0] == 10.0
