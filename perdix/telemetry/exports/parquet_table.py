@@ -85,7 +85,7 @@ def _is_label(column: str, kind: pa.DataType) -> bool:
     if column == _WORKER:
         return text or not (kinds.is_nested(kind) or isinstance(kind, pa.BaseExtensionType))
     labels = column.lower() == _LABELS and (kinds.is_map(kind) or kinds.is_struct(kind))
-    return text or labels or kinds.is_dictionary(kind)
+    return bool(text or labels or kinds.is_dictionary(kind))
 
 
 def _batch(batch: pa.RecordBatch, columns: _Columns) -> Iterator[RawSeries | Quarantined]:
