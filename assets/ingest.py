@@ -47,17 +47,16 @@ def exports(context: dg.AssetExecutionContext, workspace: Workspace) -> dg.Mater
 
 def _pulled(workspace: Workspace, job: "StreamJob", day: str) -> "PulledRange | None":
     """Pull a day of a job; nothing where there is nothing to be asked for."""
+    from perdix.telemetry.lacking import lacking_of_day
     from perdix.telemetry.lake import LakeError
-    from perdix.telemetry.live_range import PulledRange, day_range, held_by_hand, pull_range
+    from perdix.telemetry.live_range import PulledRange, pull_ranges
 
     now_s = WallClock().now_s()
-    from_s, until_s = day_range(day)
-    until_s = min(until_s, now_s)  # else a day that is not over repeats its newest samples
     try:
-        by_hand = held_by_hand(workspace.lake(), job.name, now_s)
+        ranges = lacking_of_day(workspace.lake(), job, day, now_s)
     except LakeError as error:
         return PulledRange(job.name, now_s, now_s, problems=(str(error),))
-    return pull_range(workspace.paths(), job, from_s, until_s, without=by_hand) if until_s >= from_s else None
+    return pull_ranges(workspace.paths(), job, ranges, now_s) if ranges else None
 
 
 @dg.asset(

@@ -1,4 +1,4 @@
-"""Before a training: each live job's own Prometheus range, from its newest sample in the lake until now.
+"""Before a training: what the lake lacks of each live job, from its own Prometheus.
 
 So a retrain learns what drifted, and a live job needs no exports. The range goes the way of exports: landing folder,
 ingest, quarantine, checks, features (:mod:`perdix.assets.refresh`). What cannot be had is shown on the run, and the
@@ -41,7 +41,7 @@ COLUMNS = ("job", "from", "until", "samples", "problems")
     ],
 )
 def recent_range(context: dg.AssetExecutionContext, workspace: Workspace, spark: Spark) -> dg.MaterializeResult:
-    """Each job's own Prometheus range since its newest sample in the lake, ingested and checked like exports.
+    """What the lake lacks of each job, from the job's own Prometheus, ingested and checked like exports.
 
     Jobs without a Prometheus are left to the exports that are ingested by hand.
     """

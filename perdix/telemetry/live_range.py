@@ -1,7 +1,8 @@
 """A live job's own Prometheus range as landing files, which the ingest of exports reads like any other.
 
-Belongs here: from when until when is pulled, what could not be, and the files, one per UTC day. Does not belong here:
-the conversation (:mod:`perdix.telemetry.prometheus`), and reading the files (:mod:`perdix.telemetry.ingest`).
+Belongs here: what could not be pulled, and the files, one per UTC day. Does not belong here: what is to be pulled
+(:mod:`perdix.telemetry.lacking`), the conversation (:mod:`perdix.telemetry.prometheus`), and reading the files
+(:mod:`perdix.telemetry.ingest`).
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ from perdix.settings.yaml_files import SettingsError
 from perdix.telemetry.exports.content import Content
 from perdix.telemetry.exports.records import Limits, RawSeries
 from perdix.telemetry.exports.victoriametrics import read_victoriametrics, victoriametrics_line
+from perdix.telemetry.lacking import DAY_S, Range, lacking, remember_asked
 from perdix.telemetry.lake import Lake, LakeError
-from perdix.telemetry.landing import pulled_name, was_pulled
+from perdix.telemetry.landing import pulled_name
 from perdix.telemetry.metrics import CPU, MEMORY, THROUGHPUT, WORKLOAD
 from perdix.telemetry.moments import moment
 from perdix.telemetry.partitions import safe_key
@@ -33,16 +35,11 @@ from perdix.telemetry.prometheus_answers import PrometheusError
 from perdix.telemetry.queries import EngineQueries, load_queries
 from perdix.telemetry.series import Series
 
-DAY_S: Final = 86_400
 NEEDED_TO_TRAIN: Final = (WORKLOAD.name, THROUGHPUT.name, CPU.name)  # asked for, so that a missing label is reported
 NOT_LEARNED_FROM: Final = MEMORY.name
-PASSED_MS: Final = 1  # what is pulled begins this long after the newest sample, and ends so long before others begin
-# Between two exports by hand: a shorter gap is not filled, for there what is pulled would be added to what they hold
-GAP_S: Final = 300.0
 
 Connect = Callable[[PrometheusSource], Prometheus]
 Identity = tuple[tuple[str, str], ...]
-Range = tuple[float, float]  # from when until when, epoch seconds
 
 
 @dataclass(frozen=True)
@@ -89,80 +86,46 @@ def pull_missing(
             continue
         server = job.prometheus.asked_as
         try:
-            from_s, until_s = missing_range(lake, job.name, now_s, history_days, again=again)
-            by_hand = held_by_hand(lake, job.name, now_s)
+            ranges = lacking(home, lake, job, now_s, history_days, again=again)
         except LakeError as error:
             yield PulledRange(job.name, now_s - history_days * DAY_S, now_s, problems=(str(error),))
             continue
         if server in down:
+            from_s, until_s = _whole(ranges, now_s)
             yield PulledRange(job.name, from_s, until_s, problems=(down[server],), server_failed=True)
             continue
-        pulled = pull_range(home, job, from_s, until_s, without=by_hand, connect=connect)
+        pulled = pull_ranges(home, job, ranges, now_s, connect=connect)
         if pulled.server_failed:
             down[server] = pulled.problems[-1]
         yield pulled
 
 
-def missing_range(lake: Lake, job: str, now_s: float, history_days: int, *, again: bool = False) -> Range:
-    """Return from when until when a job is to be pulled: after what was pulled, at most ``history_days`` back.
-
-    A sample from the future, of a clock that ran ahead, does not count; nor, ``again``, what was pulled.
-    """
-    pulled = [] if again else [last_s for source, (_, last_s) in _held(lake, job).items() if was_pulled(source)]
-    known = [last_s + PASSED_MS / 1000 for last_s in pulled if last_s <= now_s]
-    return max([now_s - history_days * DAY_S, *known]), now_s
-
-
-def day_range(day: str) -> Range:
-    """Return a day (``YYYY-MM-DD``, UTC)."""
-    start_s = datetime.strptime(day, "%Y-%m-%d").replace(tzinfo=UTC).timestamp()
-    return start_s, start_s + DAY_S - PASSED_MS / 1000
-
-
-def held_by_hand(lake: Lake, job: str, now_s: float) -> tuple[Range, ...]:
-    """Return what exports that were ingested by hand hold of a job, ascending; none of it is pulled.
-
-    The same samples under other labels would be other series, and rates of several series are summed. An export that
-    reaches into the future, as of a clock that ran ahead, does not count.
-    """
-    joined: list[Range] = []
-    by_hand = sorted(held for source, held in _held(lake, job).items() if not was_pulled(source))
-    for first_s, last_s in (held for held in by_hand if held[1] <= now_s):
-        if joined and first_s <= joined[-1][1] + GAP_S:
-            joined[-1] = joined[-1][0], max(joined[-1][1], last_s)
-        else:
-            joined.append((first_s, last_s))
-    return tuple(joined)
-
-
-def pull_range(
-    home: Home,
-    job: StreamJob,
-    from_s: float,
-    until_s: float,
-    *,
-    without: Sequence[Range] = (),
-    connect: Connect = Prometheus,
+def pull_ranges(
+    home: Home, job: StreamJob, ranges: Sequence[Range], now_s: float, *, connect: Connect = Prometheus
 ) -> PulledRange:
-    """Pull what Prometheus holds of a job from ``from_s`` to ``until_s`` (epoch seconds) into its landing folder.
+    """Pull what Prometheus holds of a job in some ranges, ascending, into its landing folder.
 
     One file per day, oldest first. A day that was pulled before is completed and keeps what Prometheus has forgotten
     since; so pulling twice gives the same files. What was pulled before something failed stays.
 
-    ``without``: what is not pulled, ascending.
-
     Raises ``ValueError`` when the job has no Prometheus.
     """
+    from_s, until_s = _whole(ranges, now_s)
     source = job.prometheus
     if source is None:
         raise ValueError(f"job '{job.name}' has no 'prometheus' in its file; add its url and selector")
     try:
         queries = load_queries(job.engine)
         with connect(source) as client:
-            return _Pull(home, job.name, client, queries, source).run(from_s, until_s, without)
+            return _Pull(home, job, client, queries, source).run(ranges, from_s, until_s)
     except (SettingsError, PrometheusError) as error:  # before anything was asked
         failed = isinstance(error, PrometheusError)
         return PulledRange(job.name, from_s, until_s, problems=(str(error),), server_failed=failed)
+
+
+def _whole(ranges: Sequence[Range], now_s: float) -> Range:
+    """Return from when until when ranges reach; ``now_s`` where there are none."""
+    return (ranges[0][0], ranges[-1][1]) if ranges else (now_s, now_s)
 
 
 @dataclass(frozen=True)
@@ -170,12 +133,12 @@ class _Pull:
     """One job's pull from an open client."""
 
     home: Home
-    job: str
+    job: StreamJob
     client: Prometheus
     queries: EngineQueries
     source: PrometheusSource
 
-    def run(self, from_s: float, until_s: float, without: Sequence[Range]) -> PulledRange:
+    def run(self, ranges: Sequence[Range], from_s: float, until_s: float) -> PulledRange:
         asked = (*self.queries.metrics(self.source.selector), *NEEDED_TO_TRAIN)
         wanted = tuple(name for name in dict.fromkeys(asked) if name != NOT_LEARNED_FROM)
         days: list[str] = []
@@ -183,7 +146,8 @@ class _Pull:
         found: set[str] = set()
         samples, server_failed, written = 0, False, True
         step_s = self.source.scrape_interval_s
-        asked_for = [one for lacking in _outside(from_s, until_s, without) for one in _days(*lacking, step_s)]
+        asked_for = [day for each in ranges for day in _days(*each, step_s)]
+        answered: list[Range] = []
         for day, first_s, last_s in asked_for:
             try:
                 series = self._series(wanted, first_s, last_s)
@@ -196,7 +160,7 @@ class _Pull:
             finally:
                 problems += self.client.drain_warnings()
             if series:
-                path = landing_file(self.home, self.job, day)
+                path = landing_file(self.home, self.job.name, day)
                 try:
                     _complete(path, series)
                 except OSError as error:
@@ -207,10 +171,13 @@ class _Pull:
                 days.append(day)
                 samples += sum(len(one) for one in series)
                 found |= {one.metric for one in series}
+            answered.append((first_s, last_s))
         if asked_for and written and not server_failed:
             problems += _missing(self.client.name, wanted, found, from_s, until_s)
+        if samples:  # else the selector may be wrong, and is asked with again once it is right
+            remember_asked(self.home, self.job, answered)
         of_days, why = tuple(dict.fromkeys(days)), tuple(dict.fromkeys(problems))
-        return PulledRange(self.job, from_s, until_s, of_days, samples, why, server_failed)
+        return PulledRange(self.job.name, from_s, until_s, of_days, samples, why, server_failed)
 
     def _series(self, wanted: Sequence[str], first_s: float, last_s: float) -> list[Series]:
         step_s, selector = self.source.scrape_interval_s, self.source.selector
@@ -223,24 +190,6 @@ class _Pull:
 def landing_file(home: Home, job: str, day: str) -> Path:
     """Return where a pulled day of a job lies."""
     return home.landing / safe_key("job", job) / pulled_name(day)
-
-
-def _held(lake: Lake, job: str) -> dict[str, Range]:
-    """Return the times of each source's oldest and newest sample."""
-    rows = lake.read("sources", job, columns=["source", "first_ts", "last_ts"]).to_pylist()
-    known = (row for row in rows if row["first_ts"] is not None and row["last_ts"] is not None)
-    return {row["source"]: (row["first_ts"].timestamp(), row["last_ts"].timestamp()) for row in known}
-
-
-def _outside(from_s: float, until_s: float, without: Sequence[Range]) -> Iterator[Range]:
-    """Cut out of a range what is not to be pulled; yields what is left, ascending."""
-    for first_s, last_s in without:
-        before_s = min(first_s - PASSED_MS / 1000, until_s)
-        if from_s <= before_s:
-            yield from_s, before_s
-        from_s = max(from_s, last_s + PASSED_MS / 1000)
-    if from_s <= until_s:
-        yield from_s, until_s
 
 
 def _days(from_s: float, until_s: float, step_s: float) -> Iterator[tuple[str, float, float]]:

@@ -7,23 +7,14 @@ import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-import pyarrow as pa
 import pytest
 
 from perdix.settings.home import Home
 from perdix.settings.stream_job import PrometheusSource, StreamJob
+from perdix.telemetry.lacking import DAY_S
 from perdix.telemetry.lake import Lake
 from perdix.telemetry.landing import landed
-from perdix.telemetry.live_range import (
-    DAY_S,
-    day_range,
-    held_by_hand,
-    landing_file,
-    missing_range,
-    pull_missing,
-    pull_range,
-)
-from perdix.telemetry.tables import SOURCES
+from perdix.telemetry.live_range import PulledRange, landing_file, pull_missing, pull_ranges
 from perdix.twin.emission import Scraping
 from perdix.twin.living import LivingTwin, SimulatedClock, revive
 from perdix.twin.parameters import load_twin
@@ -77,71 +68,37 @@ def samples(home: Home, day: str) -> dict[str, tuple[list[int], list[float]]]:
     return {json.dumps(one["metric"]): (one["timestamps"], one["values"]) for one in read}
 
 
-def with_source(home: Home, source: str, last_s: float, first_s: float | None = None) -> Lake:
-    lake = Lake(home.lake)
-    first, last = (datetime.fromtimestamp(at_s, UTC) for at_s in (last_s if first_s is None else first_s, last_s))
-    zero = dict.fromkeys(("bytes", "read", "kept", "masked", "quarantined", "unmapped"), 0)
-    row = {"file": source, "format": "", "digest": "", **zero, "first_ts": first, "last_ts": last, "remarks": ""}
-    table = pa.Table.from_pylist([row], schema=SOURCES.columns)
-    lake.put("sources", {"job": "wordcount", "source": source}, table)
-    return lake
-
-
-class TestWhatIsMissing:
-    def test_a_job_that_the_lake_does_not_know_is_pulled_as_far_back_as_training_looks(self, home: Home) -> None:
-        assert missing_range(Lake(home.lake), "wordcount", NOW_S, 14) == (NOW_S - 14 * DAY_S, NOW_S)
-
-    def test_it_begins_after_the_newest_sample_of_the_lake(self, home: Home) -> None:
-        lake = with_source(home, "old.csv", NOW_S - 9 * HOUR_S)
-        lake = with_source(home, "prometheus-2026-03-04.json.gz", NOW_S - 2 * HOUR_S)
-        from_s, until_s = missing_range(lake, "wordcount", NOW_S, 14)
-        assert NOW_S - 2 * HOUR_S < from_s < NOW_S - 2 * HOUR_S + 1
-        assert until_s == NOW_S
-
-    def test_again_it_begins_with_the_history_whatever_was_pulled_since(self, home: Home) -> None:
-        lake = with_source(home, "prometheus-2026-03-04.json.gz", NOW_S - 2 * HOUR_S)
-        assert missing_range(lake, "wordcount", NOW_S, 1, again=True)[0] == NOW_S - DAY_S
-
-    def test_what_was_ingested_by_hand_ends_no_history(self, home: Home) -> None:
-        """The hours before an export by hand are in Prometheus alone."""
-        lake = with_source(home, "prometheus-2026-03-04.json.gz", NOW_S - 8 * HOUR_S)
-        lake = with_source(home, "incident.csv", NOW_S - HOUR_S, NOW_S - 2 * HOUR_S)
-        assert missing_range(lake, "wordcount", NOW_S, 1)[0] < NOW_S - 8 * HOUR_S + 1
-
-    @pytest.mark.parametrize("name", ["by-hand.csv", "prometheus-nov.csv"])
-    def test_only_what_a_user_ingested_counts_as_by_hand(self, home: Home, name: str) -> None:
-        lake = with_source(home, "prometheus-2026-03-04.json.gz", NOW_S - 2 * HOUR_S)
-        lake = with_source(home, name, NOW_S - 4 * HOUR_S, NOW_S - 5 * HOUR_S)
-        assert held_by_hand(lake, "wordcount", NOW_S) == ((NOW_S - 5 * HOUR_S, NOW_S - 4 * HOUR_S),)
-
-    def test_exports_by_hand_that_follow_each_other_are_one(self, home: Home) -> None:
-        for hours in (5, 4, 2):
-            lake = with_source(home, f"{hours}.csv", NOW_S - (hours - 1) * HOUR_S - 15, NOW_S - hours * HOUR_S)
-        held = held_by_hand(lake, "wordcount", NOW_S)
-        assert held == ((NOW_S - 5 * HOUR_S, NOW_S - 3 * HOUR_S - 15), (NOW_S - 2 * HOUR_S, NOW_S - HOUR_S - 15))
-
-    def test_a_sample_from_the_future_does_not_stop_the_pull(self, home: Home) -> None:
-        lake = with_source(home, "clock-ahead.csv", NOW_S + HOUR_S, NOW_S - HOUR_S)
-        lake = with_source(home, "prometheus-2026-03-05.json.gz", NOW_S + HOUR_S)
-        assert missing_range(lake, "wordcount", NOW_S, 1)[0] == NOW_S - DAY_S
-        assert held_by_hand(lake, "wordcount", NOW_S) == ()
-
-    def test_a_day_ends_before_the_next_days_first_sample(self) -> None:
-        assert day_range("2026-03-04") == (NOW_S - 25 * HOUR_S, NOW_S - HOUR_S - 0.001)
+def pull_range(home: Home, job: StreamJob, from_s: float, until_s: float) -> PulledRange:
+    return pull_ranges(home, job, ((from_s, until_s),), until_s)
 
 
 class TestPull:
-    def test_what_exports_by_hand_hold_is_left_out_and_all_around_it_pulled(self, home: Home, server: Server) -> None:
-        """The same samples from two sources would be summed."""
-        held = ((NOW_S - 3_000.0, NOW_S - 2_400.0), (NOW_S - 1_200.0, NOW_S - 600.0))
-        pull_range(home, a_job(server.url), NOW_S - HOUR_S, NOW_S - 900.0, without=held)
-        asked = {(float(question["start"]), float(question["end"])) for question in server.asked}
-        assert asked == {(NOW_S - 3_600.0, NOW_S - 3_015.0), (NOW_S - 2_385.0, NOW_S - 1_215.0)}
+    def test_ranges_of_one_day_become_one_file(self, home: Home, face: PrometheusFace) -> None:
+        ranges = ((NOW_S - 3_000.0, NOW_S - 2_400.0), (NOW_S - 1_200.0, NOW_S - 600.0))
+        pulled = pull_ranges(home, a_job(face.url), ranges, NOW_S)
+        assert (pulled.days, pulled.from_s, pulled.until_s) == (DAYS[1:], NOW_S - 3_000.0, NOW_S - 600.0)
+        times_ms = {at_ms for times, _ in samples(home, DAYS[1]).values() for at_ms in times}
+        assert len(times_ms) == 82
 
-    @pytest.mark.parametrize("without", [(), ((NOW_S - 600.0, NOW_S - 40.0),)])
-    def test_where_nothing_is_to_be_asked_nothing_is_missing(self, home: Home, server: Server, without) -> None:
-        """Between two trainings within one scrape interval, or after exports that end now."""
-        pulled = pull_range(home, a_job(server.url, scrape_interval_s=60.0), NOW_S - 50.0, NOW_S - 5.0, without=without)
+    def test_what_was_answered_is_not_asked_for_again_unless_nothing_was_found(
+        self, home: Home, server: Server
+    ) -> None:
+        lake, answer = Lake(home.lake), server.answer
+        server.answer = lambda _: success()  # a wrong selector, say
+        for _ in range(2):
+            server.asked.clear()
+            list(pull_missing([a_job(server.url)], home, lake, NOW_S, history_days=3))
+            assert min(float(asked["start"]) for asked in server.asked) == NOW_S - 3 * DAY_S
+        server.answer = answer
+        list(pull_missing([a_job(server.url)], home, lake, NOW_S, history_days=3))
+        server.asked.clear()
+        list(pull_missing([a_job(server.url)], home, lake, NOW_S + 60.0, history_days=3))
+        assert {float(asked["start"]) for asked in server.asked} == {NOW_S + 15.0}
+
+    @pytest.mark.parametrize("ranges", [(), ((NOW_S - 50.0, NOW_S - 5.0),)])
+    def test_where_nothing_is_to_be_asked_nothing_is_missing(self, home: Home, server: Server, ranges) -> None:
+        """After exports that end now, or between two trainings within one scrape interval."""
+        pulled = pull_ranges(home, a_job(server.url, scrape_interval_s=60.0), ranges, NOW_S)
         assert (server.asked, pulled.problems, pulled.samples) == ([], (), 0)
 
     def test_a_range_becomes_a_file_per_day_that_ingest_reads(self, home: Home, face: PrometheusFace) -> None:

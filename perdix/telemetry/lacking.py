@@ -1,0 +1,126 @@
+"""What the lake lacks of a live job, and so is to be pulled: ranges of time."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from perdix.settings.home import Home
+from perdix.settings.stream_job import StreamJob
+from perdix.telemetry.lake import Lake
+from perdix.telemetry.landing import was_pulled
+from perdix.telemetry.partitions import safe_key
+
+DAY_S: Final = 86_400
+PASSED_S: Final = 0.001  # what is pulled begins so long after a sample that is there, and ends so long before one
+# Between two sources: a shorter gap is not filled, for what is pulled would be added to what exports by hand hold
+GAP_S: Final = 300.0
+
+Range = tuple[float, float]  # from when until when, epoch seconds
+Ranges = tuple[Range, ...]
+
+
+def lacking(home: Home, lake: Lake, job: StreamJob, now_s: float, history_days: int, *, again: bool = False) -> Ranges:
+    """Return what the lake lacks of the last ``history_days`` of a job, ascending.
+
+    Also from before and between what was pulled: a schedule pulls one day, and a server may have been away on another.
+    What was asked for and is not there is not asked for twice. A source that reaches into the future, as of a clock
+    that ran ahead, does not count.
+
+    Raises ``LakeError`` as :meth:`~perdix.telemetry.lake.Lake.read`.
+
+    ``again``: what was pulled or asked for before is lacking, too, for gaps in it; never what exports by hand hold.
+    """
+    from_s = now_s - history_days * DAY_S
+    if again:
+        return _outside(from_s, now_s, _by_hand(lake, job.name, now_s))
+    held = _held(lake, job.name).values()
+    return _outside(from_s, now_s, [*_asked(home, job), *(each for each in held if each[1] <= now_s)])
+
+
+def lacking_of_day(lake: Lake, job: StreamJob, day: str, now_s: float) -> Ranges:
+    """Return what of a day (``YYYY-MM-DD``, UTC) until now is to be pulled, ascending: what no export by hand holds.
+
+    Raises ``LakeError`` as :meth:`~perdix.telemetry.lake.Lake.read`.
+    """
+    start_s = datetime.strptime(day, "%Y-%m-%d").replace(tzinfo=UTC).timestamp()
+    until_s = min(start_s + DAY_S - PASSED_S, now_s)  # else a day that is not over repeats its newest samples
+    return _outside(start_s, until_s, _by_hand(lake, job.name, now_s))
+
+
+def remember_asked(home: Home, job: StreamJob, answered: Iterable[Range]) -> None:
+    """Remember which ranges a server has answered for, of this job with these settings."""
+    path = _asked_file(home, job)
+    kept = {"of": _asked_of(job), "ranges": _joined([*_asked(home, job), *answered])}
+    part = path.with_name(f"{path.name}.{os.getpid()}")
+    try:
+        part.write_text(json.dumps(kept), encoding="utf-8")
+        part.replace(path)
+    except OSError:  # then it is asked for once more
+        part.unlink(missing_ok=True)
+
+
+def _asked(home: Home, job: StreamJob) -> Ranges:
+    """Return what was asked for before with the same settings, ascending; nothing where that cannot be read."""
+    try:
+        kept = json.loads(_asked_file(home, job).read_bytes())
+        ranges = [(float(first_s), float(last_s)) for first_s, last_s in kept["ranges"]]
+        return _joined(ranges) if kept["of"] == _asked_of(job) else ()
+    except (OSError, ValueError, TypeError, KeyError):
+        return ()
+
+
+def _asked_file(home: Home, job: StreamJob) -> Path:
+    return home.landing / safe_key("job", job.name) / ".asked.json"
+
+
+def _asked_of(job: StreamJob) -> str:
+    """Return what distinguishes the questions for a job from those with other settings."""
+    source = "" if job.prometheus is None else job.prometheus.model_dump_json()
+    return hashlib.sha256(f"{job.engine} {source}".encode()).hexdigest()
+
+
+def _held(lake: Lake, job: str) -> dict[str, Range]:
+    """Return the times of each source's oldest and newest sample."""
+    rows = lake.read("sources", job, columns=["source", "first_ts", "last_ts"]).to_pylist()
+    known = (row for row in rows if row["first_ts"] is not None and row["last_ts"] is not None)
+    return {row["source"]: (row["first_ts"].timestamp(), row["last_ts"].timestamp()) for row in known}
+
+
+def _by_hand(lake: Lake, job: str, now_s: float) -> list[Range]:
+    """Return what exports that were ingested by hand hold of a job.
+
+    The same samples under other labels would be other series, and rates of several series are summed.
+    """
+    return [held for source, held in _held(lake, job).items() if not was_pulled(source) and held[1] <= now_s]
+
+
+def _joined(ranges: Iterable[Range]) -> Ranges:
+    """Return ranges ascending, those with less than :data:`GAP_S` between them as one."""
+    joined: list[Range] = []
+    for first_s, last_s in sorted(ranges):
+        if joined and first_s <= joined[-1][1] + GAP_S:
+            joined[-1] = joined[-1][0], max(joined[-1][1], last_s)
+        else:
+            joined.append((first_s, last_s))
+    return tuple(joined)
+
+
+def _outside(from_s: float, until_s: float, held: Iterable[Range]) -> Ranges:
+    """Return what is left of a range without what is held, ascending."""
+    return tuple(_cut(from_s, until_s, _joined(held)))
+
+
+def _cut(from_s: float, until_s: float, held: Sequence[Range]) -> Iterator[Range]:
+    for first_s, last_s in held:
+        before_s = min(first_s - PASSED_S, until_s)
+        if from_s <= before_s:
+            yield from_s, before_s
+        from_s = max(from_s, last_s + PASSED_S)
+    if from_s <= until_s:
+        yield from_s, until_s
