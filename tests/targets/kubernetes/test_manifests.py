@@ -1,5 +1,6 @@
 """The manifests in ``deploy/kubernetes`` grant what the target asks for, and no more."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -119,3 +120,36 @@ def test_the_training_pod_shares_the_controllers_home_and_job_files_on_its_node(
 def test_settings_that_name_no_resource_are_refused(wrong, told):
     with pytest.raises(ValidationError, match=told):
         KubernetesSettings.model_validate({"name": "orders", **wrong})
+
+
+def pod_of(file):
+    (pod,) = (one["spec"]["template"] for one in manifests(file) if one["kind"] == "Deployment")
+    return pod
+
+
+@pytest.mark.parametrize("file", ["controller.yaml", "training.yaml"])
+def test_job_files_lie_where_the_pod_reads_them(file):
+    """A checkout reads its own conf; what was installed from a wheel, that of ``PERDIX_CONF`` or the working folder."""
+    (container,) = pod_of(file)["spec"]["containers"]
+    variables = {one["name"]: one.get("value") for one in container["env"]}
+    conf = variables.get("PERDIX_CONF") or f"{container['workingDir']}/conf"
+    (mounted,) = (mount["mountPath"] for mount in container["volumeMounts"] if mount["name"] == "jobs")
+    assert mounted == f"{conf}/jobs"
+
+
+def test_the_metrics_are_found_under_the_names_that_others_ask_for():
+    labels = pod_of("controller.yaml")["metadata"]["labels"]
+    (service,) = (one for one in manifests("controller.yaml") if one["kind"] == "Service")
+    assert service["spec"]["selector"].items() <= labels.items()
+    (port,) = service["spec"]["ports"]
+    place = f"http://{service['metadata']['name']}.{service['metadata']['namespace']}.svc:{port['port']}/metrics"
+    assert place in (DEPLOY.parent / "flink-autoscaler" / "flinkdeployment.yaml").read_text()
+    (label,) = labels
+    meta = f"__meta_kubernetes_pod_label_{re.sub('[^a-z]', '_', label)}"
+    assert meta in (DEPLOY.parent / "prometheus" / "scrape.yaml").read_text()
+
+
+def test_a_store_of_both_is_named_in_both():
+    assert all(
+        "# - name: PERDIX_STATE_URL" in (DEPLOY / file).read_text() for file in ("controller.yaml", "training.yaml")
+    )
