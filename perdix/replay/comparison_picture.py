@@ -12,7 +12,7 @@ from matplotlib.ticker import EngFormatter, FixedLocator, MaxNLocator, NullForma
 
 from perdix.replay.canvas import BLUE, CYCLE, RED, canvas, hours_axis, rate_axis, with_wide_row
 from perdix.replay.case import BEST_STATIC
-from perdix.replay.curves import band, elapsed_h, extremes, latency_cdf, over_seeds
+from perdix.replay.curves import band, elapsed_h, extremes, latency_cdf, over_seeds, row_s
 from perdix.replay.outcome import Course, Played
 from perdix.replay.short_names import short_names
 from perdix.settings.stream_job import PolicySettings
@@ -136,25 +136,25 @@ def _workload(axes: Axes, courses: Courses) -> None:
     # A forecast that runs away must not flatten what arrived; above is room for the legend.
     axes.set_ylim(0.0, 1.25 * float(mean.max()) or 1.0)
     axes.legend(loc="upper right", frameon=False, fontsize=8, ncols=2, borderaxespad=0.1)
-    hours_axis(axes, len(mean) / 3600.0)
+    hours_axis(axes, len(mean) * row_s(mine[0]) / 3600.0)
 
 
 def _workers(axes: Axes, courses: Courses, colours: Colours, plan: Values | None) -> None:
-    seconds = 0
+    until_h = 0.0
     for policy, mine in courses.items():
         mean, low, high = over_seeds(mine, "workers")
         hours = elapsed_h(mine[0])[: len(mean)]
         axes.plot(*extremes(hours, mean), color=colours[policy], lw=1.4, drawstyle="steps-post")
         if len(mine) > 1:
             axes.fill_between(*band(hours, low, high), color=colours[policy], alpha=0.15, lw=0, step="post")
-        seconds = max(seconds, len(mean))
+        until_h = max(until_h, len(mean) * row_s(mine[0]) / 3600.0)
     if plan is not None:
         at, values = extremes(np.arange(len(plan)) / 3600.0, plan)
         axes.plot(at, values, color="black", lw=1.1, ls=DASHES, drawstyle="steps-post")
     axes.set_ylim(0.0, 1.06 * axes.dataLim.y1)
     axes.yaxis.set_major_locator(MaxNLocator(7, integer=True))
     axes.set_ylabel("workers")
-    hours_axis(axes, seconds / 3600.0)
+    hours_axis(axes, until_h)
 
 
 def _latency(axes: Axes, courses: Courses, colours: Colours, objective_ms: float | None) -> None:

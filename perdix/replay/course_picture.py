@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from perdix.replay.canvas import BLUE, GREEN, GREY, ORANGE, RED, canvas, hours_axis, rate_axis, single
-from perdix.replay.curves import averages, elapsed_h, extremes
+from perdix.replay.curves import averages, elapsed_h, extremes, row_s
 from perdix.replay.outcome import Course, Outcome, Played, Recovery
 from perdix.telemetry.window import Values
 
@@ -32,7 +32,7 @@ def course_picture(
     ``between_h``: first and last hour to be shown; all of them when left out.
     """
     course, outcome = played.course, played.outcome
-    hours, end_h = elapsed_h(course), len(course.times_s) / 3600.0
+    hours, end_h = elapsed_h(course), len(course.times_s) * row_s(course) / 3600.0
     since_h, until_h = between_h or (0.0, end_h)
     shown = (hours >= since_h) & (hours < until_h)
     if not shown.any():

@@ -13,8 +13,14 @@ PIXELS = 700  # as wide as a panel is ever drawn
 
 
 def elapsed_h(course: Course) -> Values:
-    """Return hours since the start of the run, shape ``(seconds,)``."""
+    """Return hours since the start of the run, shape ``(rows,)``."""
     return np.asarray((course.times_s - course.times_s[0]) / 3600.0)
+
+
+def row_s(course: Course) -> float:
+    """Return the seconds from row to row: 1, but more where the twin goes in longer steps."""
+    times_s = course.times_s
+    return float(times_s[1] - times_s[0]) if len(times_s) > 1 else 1.0
 
 
 def extremes(times: Values, values: Values, most: int = PIXELS) -> tuple[Values, Values]:
@@ -48,9 +54,9 @@ def averages(times: Values, values: Values, most: int = PIXELS) -> tuple[Values,
 
 
 def over_seeds(courses: Sequence[Course], name: str) -> tuple[Values, Values, Values]:
-    """Return mean, least and greatest of a column over courses, second by second, as long as the shortest of them."""
-    seconds = min(len(course.times_s) for course in courses)
-    stacked = np.stack([course.columns()[name][:seconds] for course in courses])
+    """Return mean, least and greatest of a column over courses, row by row, as long as the shortest of them."""
+    rows = min(len(course.times_s) for course in courses)
+    stacked = np.stack([course.columns()[name][:rows] for course in courses])
     return stacked.mean(axis=0), stacked.min(axis=0), stacked.max(axis=0)
 
 

@@ -1,4 +1,4 @@
-"""What a replay came to: figures, every recovery, and the course second by second."""
+"""What a replay came to: figures, every recovery, and the course step by step."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Latency:
 
 @dataclass(frozen=True)
 class Course:
-    """The run second by second, all of shape ``(seconds,)``."""
+    """The run step by step of the twin, which is a second but over months; all of shape ``(rows,)``."""
 
     times_s: Values  # epoch second in which each row begins
     # workload_per_s, throughput_per_s: records that arrived and that were processed in the second

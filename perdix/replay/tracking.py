@@ -18,7 +18,7 @@ from perdix.models.registry import Compared, Comparison, TrainingData
 from perdix.models.registry.publication import Parameter
 from perdix.replay.campaign import Campaign
 from perdix.replay.case import BEST_STATIC
-from perdix.replay.curves import over_seeds
+from perdix.replay.curves import over_seeds, row_s
 from perdix.replay.document import document, slug
 from perdix.replay.outcome import Course
 
@@ -225,19 +225,22 @@ def _hosts_of(policy: str, found: Mapping[str, Any]) -> dict[str, Parameter]:
 def _series(courses: Sequence[Course]) -> dict[str, list[tuple[int, float]]]:
     """Return the courses' means over seeds as MLflow draws them."""
     means = {f"course/{name}": over_seeds(courses, name)[0] for name in COURSE}
-    return peaks({name: np.nan_to_num(mean, nan=-np.inf) for name, mean in means.items()})
+    return peaks({name: np.nan_to_num(mean, nan=-np.inf) for name, mean in means.items()}, row_s(courses[0]))
 
 
-def peaks(lines: Mapping[str, NDArray[Any]]) -> dict[str, list[tuple[int, float]]]:
-    """Return lines of one value per second at so few minutes that MLflow can draw them; steps are minutes.
+def peaks(lines: Mapping[str, NDArray[Any]], step_s: float = 1.0) -> dict[str, list[tuple[int, float]]]:
+    """Return lines at so few minutes that MLflow can draw them; steps are minutes.
 
     Each point is the greatest of its stretch: what is looked for are peaks.
+
+    ``step_s``: seconds from value to value of the lines, at most a minute.
     """
+    in_a_minute = round(60.0 / step_s)
     found = {}
     for name, line in lines.items():
-        starts = np.arange(0, len(line), 60 * -(-len(line) // (60 * POINTS)))
+        starts = np.arange(0, len(line), in_a_minute * -(-len(line) // (in_a_minute * POINTS)))
         greatest = np.maximum.reduceat(line, starts)
-        found[name] = [(int(at // 60), float(value)) for at, value in zip(starts, greatest, strict=True)]
+        found[name] = [(int(step_s * at // 60.0), float(value)) for at, value in zip(starts, greatest, strict=True)]
     return found
 
 

@@ -17,9 +17,10 @@ from perdix.replay.canvas import BLUE, canvas, draw_columns
 from perdix.replay.comparison_picture import FIXED, STATIC, colours_of, comparison
 from perdix.replay.course_picture import course_picture, recovery_picture
 from perdix.replay.pictures import draw
-from tests.replay.played import group, played, recovery
+from tests.replay.played import START_S, group, played, recovery
 
 CURVE = (np.array([0.0, 0.05, 0.3]), np.array([8.0, 4.0, 3.0]))  # late, workers
+TENS_S = START_S + 10.0 * np.arange(360)  # an hour in steps of 10 s
 FIVE = ("daedalus", "hpa-80", "hpa-80-paper", "flink-autoscaler-tuned", "static-12")
 
 
@@ -126,6 +127,12 @@ class TestComparison:
         assert drawn.get_title(loc="left") == "e  workers against lateness"
         assert len(panels(comparison(group(*late)))) == 4, "without a frontier there is no such panel"
 
+    def test_curves_of_a_twin_that_goes_in_long_steps_reach_to_their_end(self) -> None:
+        workload, workers, *_ = panels(comparison(group(played(seconds=360, times_s=TENS_S))))
+        for axes in (workload, workers):
+            assert axes.get_xlim() == pytest.approx((0.0, 1.0))
+            assert axes.lines[0].get_xdata()[-1] == pytest.approx(3_590 / 3_600)
+
     def test_nothing_to_draw_is_an_error(self) -> None:
         with pytest.raises(ValueError, match="no replay to draw"):
             comparison({})
@@ -158,6 +165,12 @@ class TestCourse:
         assert figure.axes[3].get_xlim() == (0.25, 0.5)
         with pytest.raises(ValueError, match=r"between 7 h and 8 h: the run has 1\.00 h"):
             course_picture(played(), between_h=(7.0, 8.0))
+
+    def test_a_run_in_long_steps_is_as_long_as_its_times_say(self) -> None:
+        coarse = played(seconds=360, times_s=TENS_S)
+        assert course_picture(coarse).axes[3].get_xlim() == pytest.approx((0.0, 1.0))
+        with pytest.raises(ValueError, match=r"between 7 h and 8 h: the run has 1\.00 h"):
+            course_picture(coarse, between_h=(7.0, 8.0))
 
     def test_the_highest_latency_of_a_long_run_is_drawn(self) -> None:
         latency_ms = np.full(24 * 3_600, 600.0)

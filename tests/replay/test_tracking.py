@@ -21,7 +21,7 @@ from perdix.replay.workload import Trace
 from perdix.settings.home import Home
 from perdix.settings.stream_job import Bounds
 from perdix.twin.parameters import load_twin
-from tests.replay.played import BILL, played
+from tests.replay.played import BILL, START_S, played
 
 pytestmark = pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy:DeprecationWarning")
 
@@ -121,6 +121,14 @@ class TestWhatIsRecorded:
         assert max(values) == 9e6
         assert steps[-1] < 7 * 1_440
         assert list(steps) == sorted(set(steps))
+
+    def test_a_course_in_long_steps_has_the_minutes_of_its_times(self) -> None:
+        lag = np.zeros(360)
+        lag[183] = 9e6  # after half an hour
+        coarse = played("hpa-80", seconds=360, times_s=START_S + 10.0 * np.arange(360), lag_records=lag)
+        points = compared(campaign(coarse))["hpa-80"].series["course/lag_records"]
+        assert [minute for minute, _ in points] == list(range(60))
+        assert points[30] == (30, 9e6)
 
     def test_minutes_without_output_are_gaps(self) -> None:
         latency_ms = np.full(3_600, 600.0)
