@@ -69,25 +69,26 @@ def explain(
     if entry is not None and at_s is None:
         made_s = entry.intent.made_s
         pause = later_pause(job, store.journal.pauses(made_s).get(job), job_file_until, made_s)
-    until_s = at_s if at_s is not None else float("inf")
-    scores = [one for one in store.learned.scores(job, limit=1_000) if one.origin_s <= until_s]
     return Explanation(
         job=job,
         at_s=at_s,
         entry=entry,
         status=status,
         pause=pause,
-        score=_score_of(entry, scores),
-        recent=tuple(scores[:LAST_SCORES]),
+        score=_score_of(store, job, entry),
+        recent=tuple(store.learned.scores(job, until_s=at_s, limit=LAST_SCORES)),
         last_rescale=_last_rescale(store, job, at_s),
     )
 
 
-def _score_of(entry: Entry | None, scores: Sequence[Score]) -> Score | None:
+def _score_of(store: StateStore, job: str, entry: Entry | None) -> Score | None:
+    """Return the score of the forecast that a decision was made by; ``None`` without one, or before it is settled."""
     if entry is None:
         return None
     origin_s = entry.intent.explanation.get("believed", {}).get("forecast", {}).get("origin_s")
-    return next((one for one in scores if one.origin_s == origin_s), None)
+    if origin_s is None:
+        return None
+    return next(iter(store.learned.scores(job, since_s=origin_s, until_s=origin_s, limit=1)), None)
 
 
 def _last_rescale(store: StateStore, job: str, at_s: float | None) -> Entry | None:

@@ -15,6 +15,7 @@ from perdix.control.state.journal import JobStatus, Status
 from perdix.control.state.ledger import Entry
 from perdix.control.state.store import StateStore
 from perdix.control.tick_io import TickReport
+from perdix.models.forecasting.contract import Forecast
 from perdix.policies.contract import Reason
 from perdix.settings.stream_job import PolicySettings
 from tests.control.rig import LOW, START_S, Rig, champion, constant
@@ -81,6 +82,16 @@ def test_the_past_is_explained_by_the_decision_that_held_then(rig: Rig, store: S
     now = explain(store, "orders")
     assert now.entry is not None
     assert now.entry.intent.made_s == made[-1]
+
+
+def test_scores_of_a_moment_long_past_are_found_behind_a_thousand_newer_ones(rig: Rig, store: StateStore) -> None:
+    made_s = store.ledger.decisions("orders")[0].intent.made_s
+    origins_s = [made_s + 60.0 * k for k in range(1, 1_101)]
+    for origin_s in origins_s:
+        store.learned.save_forecast("orders", Forecast(origin_s, 1.0, np.array([LOW])))
+        store.learned.settle("orders", origin_s, origin_s + 900.0, 0.05)
+    recent = explain(store, "orders", origins_s[49]).recent
+    assert [one.origin_s for one in recent] == origins_s[49:34:-1]
 
 
 def test_the_text_has_the_numbers_and_the_rules(rig: Rig, store: StateStore) -> None:

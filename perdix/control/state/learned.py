@@ -127,10 +127,17 @@ class LearnedState:
         with self.transactions.writing_once() as connection:
             return connection.execute(_SETTLE, values).rowcount == 1
 
-    def scores(self, job: str, *, since_s: float = 0.0, limit: int = 100) -> list[Score]:
-        """Return settled forecasts with origins since ``since_s``, newest first."""
+    def scores(self, job: str, *, since_s: float = 0.0, until_s: float | None = None, limit: int = 100) -> list[Score]:
+        """Return settled forecasts with origins from ``since_s`` up to and with ``until_s``, newest first.
+
+        ``since_s``, ``until_s``: epoch seconds; ``until_s`` is ``None``: up to the newest.
+        ``limit``: how many at most.
+        """
         query = sa.select(forecasts).where(forecasts.c.job == job, forecasts.c.settled_s.is_not(None))
-        query = query.where(forecasts.c.origin_s >= since_s).order_by(forecasts.c.origin_s.desc()).limit(limit)
+        query = query.where(forecasts.c.origin_s >= since_s)
+        if until_s is not None:
+            query = query.where(forecasts.c.origin_s <= until_s)
+        query = query.order_by(forecasts.c.origin_s.desc()).limit(limit)
         with self.transactions.reading() as connection:
             return [
                 Score(row.job, row.origin_s, row.family, row.version, row.settled_s, row.wape)
