@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from perdix.settings.yaml_files import SettingsError
+from perdix.telemetry.exports.numbers import FIRST_MS, LAST_MS, unit_ms_of
 from perdix.telemetry.window import Values
 
 SEPARATORS = ",;|\t"
@@ -28,7 +29,6 @@ TIMES = ("second", "seconds", "time", "timestamp", "ts", "date", "datetime")
 RATES = ("tuples_per_second", "records_per_second", "per_s")
 NUMBERS = ("", "step", "steps", "index", "idx", "i", "n", "row", "unnamed: 0", "__index_level_0__")  # of rows
 DATED_S = 1e8  # as seconds, that is 1973: a number below it counts from the trace's own beginning
-MILLISECONDS = 1e11  # as seconds, that is the year 5138: a number above it counts milliseconds
 ABSENT = ("", "null", "none", "na", "n/a", "-")  # how exports write that nothing was measured
 SHOWN = 5
 FIX = "the file must have a time column (seconds or ISO times) and a column of rates"
@@ -211,13 +211,15 @@ def complaint(wrong: Sequence[str]) -> str:
 
 
 def _time_s(cell: Any) -> float | None:
+    """Return the seconds of a date or of a number, whose size says its unit: s, ms, µs or ns; ``None`` for no time."""
     if isinstance(cell, datetime):
         return (cell if cell.tzinfo else cell.replace(tzinfo=UTC)).timestamp()
     number = _number(cell)
     if number is not None:
         if not math.isfinite(number):
             return None
-        return number / 1_000.0 if abs(number) > MILLISECONDS else number
+        time_s = number / (1_000.0 / unit_ms_of(number))
+        return time_s if FIRST_MS <= 1_000.0 * time_s <= LAST_MS else None
     try:
         moment = datetime.fromisoformat(str(cell))
     except ValueError:

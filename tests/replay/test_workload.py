@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perdix.replay.part import part_of
 from perdix.replay.workload import Trace, arrivals, own, recorded
 from perdix.settings.yaml_files import SettingsError
 from perdix.twin.parameters import load_twin
@@ -44,17 +45,38 @@ class TestFilesAsTheyCome:
             rows([f"2026-03-04 11:00:{s:02}" if s < 60 else f"2026-03-04 11:01:{s - 60:02}" for s in TIMES], RATES),
             rows([f"2026-03-04T11:0{s // 60}:{s % 60:02}Z" for s in TIMES], RATES, header="date,messages\n"),
             rows([1_700_000_000_000 + 1_000 * s for s in TIMES], RATES, header="ts,per_s\n"),
+            rows([1_700_000_000_000_000 + 1_000_000 * s for s in TIMES], RATES, header="ts,per_s\n"),
+            rows([1_700_000_000_000_000_000 + 1_000_000_000 * s for s in TIMES], RATES, header="ts,per_s\n"),
             "﻿" + rows(list(TIMES), RATES).replace("\n", "\r\n"),
             "second,host,tuples_per_second,bytes\n"
             + "".join(f"{t},a,{r},7\n" for t, r in zip(TIMES, RATES, strict=True)),
         ],
-        ids=["csv", "no header", "pipes", "semicolons", "tabs", "dates", "iso", "milliseconds", "windows", "columns"],
+        ids=[
+            "csv",
+            "no header",
+            "pipes",
+            "semicolons",
+            "tabs",
+            "dates",
+            "iso",
+            "milliseconds",
+            "microseconds",
+            "nanoseconds",
+            "windows",
+            "columns",
+        ],
     )
     def test_csv(self, text: str, tmp_path: Path) -> None:
         trace = recorded(written(tmp_path, text))
         np.testing.assert_allclose(trace.times_s, self.TIMES)
         np.testing.assert_allclose(trace.rates, RATES)
         assert (trace.name, trace.peak, trace.length_s) == ("trace", 140.0, 120.0)
+
+    @pytest.mark.parametrize("per_s", [1, 1_000, 1_000_000, 1_000_000_000])
+    def test_epoch_numbers_of_any_unit_are_the_same_moments(self, per_s: int, tmp_path: Path) -> None:
+        trace = recorded(written(tmp_path, rows([(1_700_000_000 + s) * per_s for s in self.TIMES], RATES)))
+        assert trace.origin_s == 1_700_000_000.0
+        assert "replayed is from 2023-11-14 22:13:50 to 2023-11-14 22:14:50 UTC" in part_of(trace, 1 / 60)[0].notes[-1]
 
     def test_gzip_by_its_content(self, tmp_path: Path) -> None:
         path = tmp_path / "work.out"
@@ -179,6 +201,7 @@ class TestWithoutTimes:
         (rows([0, 60, 120], [5, 5, "inf"]), "line 4: inf records/s; a rate is finite"),
         (rows([0, 60, 120], [5, "4,5", 5], sep=";", header="second;rate\n"), "line 3: '4,5' is not a number"),
         (rows([0, "noon", 120], [5, 5, 5]), "line 3: 'noon,5' has no time"),
+        (rows([0, "1e25", 120], [5, 5, 5]), "line 3: '1e25,5' has no time"),
         (rows([0, 60, 60], [5, 5, 5]), "line 4: its time is that of line 3; sort the rows"),
         (rows([0, 60, 30], [5, 5, 5]), "line 4: its time lies before that of line 3; sort the rows"),
         (rows([0, 60, 120], [0, 0, 0]), "every rate is 0"),
