@@ -55,7 +55,9 @@ def document(campaign: Campaign) -> dict[str, Any]:
     found = {
         "results": results,
         "summary": summaries,
-        "recommendation": recommendation(summaries, setup.objectives, currency=_currency(setup)),
+        "recommendation": recommendation(
+            summaries, setup.objectives, currency=_currency(setup), seeds=len(setup.seeds)
+        ),
         "clairvoyant": [
             {
                 "seed": seed,

@@ -27,7 +27,8 @@ class Side:
     late: float
     late_most: float
     unprocessed: float  # records that were left, with the worst seed
-    held: bool  # whether the objective was held with every seed
+    held: bool  # whether the objective was held with every seed that was asked for
+    failed: int = 0  # seeds with which its replay did not come to its end: nothing else here counts them
 
 
 @dataclass(frozen=True)
@@ -64,24 +65,30 @@ def is_beaten(policy: Side, fixed: Side) -> bool:
     """
     if fixed.held:
         return not policy.held or policy.cost > fixed.cost
-    if policy.held or _distance(policy)[:2] < _distance(fixed)[:2]:
+    if policy.held or _distance(policy)[:3] < _distance(fixed)[:3]:
         return False
     return policy.late > fixed.late or policy.cost > fixed.cost
 
 
-def _distance(side: Side) -> tuple[float, float, float]:
-    return side.late, side.unprocessed, side.cost
+def _distance(side: Side) -> tuple[float, float, float, float]:
+    return side.failed, side.late, side.unprocessed, side.cost
 
 
 def recommendation(
-    summaries: Sequence[Mapping[str, Any]], objectives: Objectives, *, currency: str | None = None
+    summaries: Sequence[Mapping[str, Any]],
+    objectives: Objectives,
+    *,
+    currency: str | None = None,
+    seeds: int | None = None,
 ) -> dict[str, Any]:
     """Return ``policy`` (``best-static``: a fixed size), ``held``, the labels that are ``beaten``, and a ``sentence``.
 
     ``summaries``: the document's ``summary``.
     ``currency``: of the costs, which are then compared in place of the worker-seconds; empty: they are in any currency.
+    ``seeds``: with how many each was to be played; ``None``: as many as came to their end.
     """
-    sides = [_side(one, "worker_seconds" if currency is None else "cost") for one in summaries if one["seeds"]]
+    cost = "worker_seconds" if currency is None else "cost"
+    sides = [_side(one, cost, one["seeds"] if seeds is None else seeds) for one in summaries if one["seeds"]]
     fixed = next((one for one in sides if one.policy == BEST_STATIC), None)
     policies = [one for one in sides if one.policy != BEST_STATIC]
     weighed = weigh(policies, fixed)
@@ -94,7 +101,7 @@ def recommendation(
     }
 
 
-def _side(summary: Mapping[str, Any], cost: str) -> Side:
+def _side(summary: Mapping[str, Any], cost: str, seeds: int) -> Side:
     workers = summary["average_workers"]
     return Side(
         policy=str(summary["policy"]),
@@ -103,7 +110,8 @@ def _side(summary: Mapping[str, Any], cost: str) -> Side:
         late=float(summary["share_above_objective"]["mean"]),
         late_most=float(summary["share_above_objective"]["max"]),
         unprocessed=float(summary["unprocessed"]["max"]),
-        held=summary["held"] == summary["seeds"],
+        held=summary["held"] == seeds,
+        failed=seeds - summary["seeds"],
     )
 
 
@@ -191,7 +199,11 @@ def _late(side: Side) -> str:
     share = f"late in {mean} of the seconds"
     if not side.held and most != mean:
         share += f" ({most} with the worst seed)"
-    return f"{share}, {side.unprocessed:,.0f} records left" if side.unprocessed > 0 else share
+    if side.unprocessed > 0:
+        share += f", {side.unprocessed:,.0f} records left"
+    if side.failed:
+        share += f", failed with {side.failed} seed{'s' if side.failed > 1 else ''}"
+    return share
 
 
 def _compared(one: Side, other: Side) -> tuple[str, str]:

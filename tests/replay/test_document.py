@@ -165,6 +165,17 @@ def test_the_document_recommends_a_policy(campaign: Campaign) -> None:
     assert found["sentence"].startswith("Recommended: daedalus.")
 
 
+def test_a_policy_that_failed_with_one_of_the_seeds_is_not_said_to_have_held_with_every_seed(
+    campaign: Campaign,
+) -> None:
+    cheap = Played(outcome("static-12:tick_s=30", 1, 3.0), course())
+    found = document(replace(campaign, played=(*campaign.played, cheap), failed=campaign.failed[1:]))
+    assert found["summary"][1]["held"] == found["summary"][1]["seeds"] == 1
+    assert found["recommendation"]["policy"] == "daedalus"
+    assert "Not held: static-12:tick_s=30 with 3 workers" in found["recommendation"]["sentence"]
+    assert "failed with 1 seed" in found["recommendation"]["sentence"]
+
+
 def test_one_seed_has_no_spread() -> None:
     assert summary("a", [result(outcome(), 1.0)])["rescales"] == {"mean": 3.0, "sd": None, "min": 3.0, "max": 3.0}
 

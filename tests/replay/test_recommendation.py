@@ -189,6 +189,21 @@ def test_a_policy_holds_when_it_holds_with_every_seed() -> None:
     assert "late in 3.0 % of the seconds (7.0 % with the worst seed)" in found["sentence"]
 
 
+def test_a_policy_whose_replay_failed_with_a_seed_did_not_hold_with_every_seed() -> None:
+    summaries = [summarised(side("a", 4), 2), summarised(side("b", 5), 3), summarised(fixed(6), 3)]
+    found = recommendation(summaries, Objectives(), seeds=3)
+    assert (found["policy"], found["held"], found["beaten"]) == ("b", True, ["a"])
+    assert (
+        "a with 4 workers on average, 33 % less, but late in 1.0 % of the seconds, failed with 1 seed"
+        in (found["sentence"])
+    )
+
+
+def test_where_nothing_holds_what_failed_with_a_seed_is_not_the_nearest() -> None:
+    summaries = [summarised(side("a", 4, 0.1), 2), summarised(side("b", 5, 0.2), 3), summarised(fixed(6, 0.3), 3)]
+    assert recommendation(summaries, Objectives(), seeds=3)["policy"] == "b"
+
+
 def test_sizes_that_differ_between_seeds_are_given_as_a_range() -> None:
     ranged = replace(fixed(5.5), workers=(5.5, 5.0, 6.0))
     assert "5 to 6 workers (as the seed has it), kept all the time" in sentence(side("a", 7), ranged)

@@ -32,7 +32,8 @@ def campaign(*replays: Played, failed: tuple[Failed, ...] = (), price_per_h: flo
     bounds = Bounds(minimum=1, maximum=12)
     trace = Trace("sine", np.array([0.0, 1_800.0]), np.array([1.0, 2.0]), 3_600.0, 2.0)
     policies = contenders("daedalus:grace_s=120,hpa-80,static-12", bounds)
-    setup = Setup(policies, trace, load_twin("wordcount"), bounds, seeds=(1, 2), hours=1.0, price_per_h=price_per_h)
+    seeds = tuple(sorted({*(one.outcome.seed for one in replays), *(one.seed for one in failed)}))
+    setup = Setup(policies, trace, load_twin("wordcount"), bounds, seeds=seeds, hours=1.0, price_per_h=price_per_h)
     return Campaign(setup, replays, failed)
 
 
