@@ -215,12 +215,17 @@ def _outages(twin: JobTwin, course: Course) -> list[Outage]:
 
 
 def _left_after_recovery(case: Case, twin: JobTwin, look: Callable[[], object]) -> float:
-    """Return what had arrived by the end and still waits after the recovery time objective."""
+    """Return what had arrived by the end and still waits after the recovery time objective; nobody looks within a tick.
+
+    The twin goes as far as whole steps of it allow.
+    """
     interval_s = case.contender.tick_interval_s
     arrived, until_s = twin.totals.arrived, min(twin.now_s + int(case.objectives.recovery_time_s), case.last_arrival_s)
-    while _waiting(twin, arrived) > 0 and twin.now_s + interval_s <= until_s:
-        twin.step(interval_s)
-        look()
+    while _waiting(twin, arrived) > 0 and until_s - twin.now_s >= twin.step_s:
+        seconds = min(interval_s, (until_s - twin.now_s) // twin.step_s * twin.step_s)
+        twin.step(seconds)
+        if seconds == interval_s:
+            look()
     return _waiting(twin, arrived)
 
 

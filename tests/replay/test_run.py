@@ -290,6 +290,15 @@ def test_what_waits_at_the_end_is_not_lost_where_the_loop_would_still_do_it() ->
     assert len(cut.reports) == 1
 
 
+@pytest.mark.parametrize("tick_s", [60, 900])
+def test_what_waits_at_the_end_has_the_whole_recovery_time_however_long_a_tick_is(tick_s: int) -> None:
+    load = np.concatenate([np.full(880, LOW), np.full(20, 20 * LOW), np.full(900, LOW)])
+    asked = static(4, load, 0.25)
+    cut = play(replace(asked, contender=replace(asked.contender, tick_interval_s=tick_s))).outcome
+    assert cut.lag_at_end_records > 0
+    assert cut.unprocessed == 0.0
+
+
 def test_what_the_loop_never_gets_done_stays_unprocessed() -> None:
     impatient = Objectives(recovery_time_s=60.0)
     drowned = play(static(2, constant(HIGH, 0.6), 0.2, objectives=impatient)).outcome
