@@ -65,17 +65,16 @@ def run(job: ZooJob, policy: str, on_progress: Callable[[float], None] = lambda 
         found = frontier_of(case)
         plan = found.within(job.objectives.error_budget)
         return play_plan(case, plan), _said(found, plan, job.objectives.error_budget)
-    ticks = int(3600 * job.hours / case.contender.tick_interval_s)
     if case.contender.settings.name == "static":
         return _kept(case, fresh_twin(case, job_of(case).bounds)), {}
     if not case.beliefs:
-        return play(case, on_tick=lambda number: on_progress(number / ticks)), {}
+        return play(case, on_tick=lambda number: on_progress(number / case.ticks)), {}
     twin = fresh_twin(case, job_of(case).bounds)
     witness = Witness(twin)
 
     def on_tick(number: int) -> None:
         witness.look(number)
-        on_progress(number / ticks)
+        on_progress(number / case.ticks)
 
     played = play(case, twin=twin, on_tick=on_tick)
     return played, {"coverage": witness.counts(played.reports)}
@@ -96,7 +95,7 @@ def _said(found: Frontier, plan: Plan, error_budget: float) -> Row:
 def _kept(case: Case, twin: JobTwin) -> Played:
     """Return the replay of a fixed size: nobody has to look, so the twin is only stepped."""
     began_s, truth = twin.now_s, Truth()
-    truth.step(twin, int(3600 * case.hours), ())
+    truth.step(twin, case.seconds, ())
     return figures_of(case, job_of(case), twin, truth, began_s=began_s)
 
 

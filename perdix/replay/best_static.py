@@ -102,12 +102,9 @@ class _Search:
     @staticmethod
     def of(case: Case) -> _Search:
         plain = replace(case, contender=Contender(BEST_STATIC, PolicySettings(name="static")), forecaster=None)
-        whole = int(3600 * case.hours)
-        seconds = whole // plain.contender.tick_interval_s * plain.contender.tick_interval_s or whole
-        seconds -= seconds % case.step_s
-        if seconds < 1:
+        if case.seconds < 1:
             raise ValueError(f"{case.hours} hours do not cover a second")
-        return _Search(plain, job_of(plain), seconds)
+        return _Search(plain, job_of(plain), case.seconds)
 
     @property
     def sizes(self) -> range:

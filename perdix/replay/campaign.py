@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from perdix.models.forecasting.families import families_named
 from perdix.policies.wording import workers as in_words
 from perdix.replay.best_static import BestStatic, best_static
-from perdix.replay.case import BEST_STATIC, FORECASTER, Case, Contender
+from perdix.replay.case import BEST_STATIC, FORECASTER, Case, Contender, whole_seconds
 from perdix.replay.clairvoyant.bound import Clairvoyant, Impossible, clairvoyant, physics_of
 from perdix.replay.contenders import needs_beliefs
 from perdix.replay.frontier.curve import Frontier, frontier, too_large
@@ -102,7 +102,7 @@ class Setup:
     @property
     def seconds(self) -> int:
         """Length of each replay."""
-        return int(3600 * self.hours)
+        return whole_seconds(self.hours, self.pace.step_s)
 
     @property
     def with_best_static(self) -> bool:
@@ -252,12 +252,12 @@ def _sorted_out(
 
 def _play(case: Case, tell: Tell) -> Played:
     interval_s = case.contender.tick_interval_s
-    ended = play(case, on_tick=lambda number: tell(float(number * interval_s)))
+    ended = play(case, on_tick=lambda number: tell(float(min(number * interval_s, case.seconds))))
     return replace(ended, reports=())  # a forecast per tick is more than all that is recorded per second
 
 
 def _keep(case: Case, tell: Tell) -> BestStatic:
-    seconds = float(int(3600 * case.hours))
+    seconds = float(case.seconds)
     found = best_static(case, on_progress=lambda share: tell(share * seconds))
     tell(seconds)
     return found
@@ -274,7 +274,7 @@ def _least(case: Case, _tell: Tell) -> Clairvoyant | Impossible:
     assert case.arrivals is not None
     job = job_of(case)
     physics = physics_of(JobTwin(case.parameters, case.seed))
-    arriving = case.arrivals[: int(3600 * case.hours)]
+    arriving = case.arrivals[: case.seconds]
     return clairvoyant(arriving, physics, job.objectives, job.bounds, guard_where_possible=True)
 
 
@@ -285,9 +285,8 @@ def _frontier(case: Case, _tell: Tell) -> Frontier:
 def frontier_of(case: Case) -> Frontier:
     """Return the frontier of a case, whose policy does not matter; its arrivals are given."""
     assert case.arrivals is not None
-    job, seconds = job_of(case), int(3600 * case.hours)
-    crashes_s = failure_times_s(case, 0)
-    arriving = case.arrivals[:seconds]
+    job, crashes_s = job_of(case), failure_times_s(case, 0)
+    arriving = case.arrivals[: case.seconds]
     return frontier(known(case.parameters, case.seed, arriving, job.objectives, job.bounds, crashes_s=crashes_s))
 
 

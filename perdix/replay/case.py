@@ -18,6 +18,15 @@ BEST_STATIC = "best-static"  # what the best fixed size is called in tables; it 
 FORECASTER = "damped-trend"  # beside auto-ARIMA, which is the paper's, on its traces: docs/results.md
 
 
+def whole_seconds(hours: float, step_s: int) -> int:
+    """Return hours as seconds, to the nearest one, without what is no whole step of the twin.
+
+    Raises ``ValueError`` for hours that are no number, ``OverflowError`` for infinite ones.
+    """
+    seconds = round(3600 * hours)
+    return seconds - seconds % step_s
+
+
 @dataclass(frozen=True)
 class Contender:
     """A policy as it takes part: what it is called in tables, what it is, and how often it looks.
@@ -45,7 +54,7 @@ class Case:
     trace: str  # what the trace is called in tables
     parameters: TwinParameters  # the twin; its ``workload`` is the trace, in records/s (nothing is left to be scaled)
     seed: int
-    hours: float  # length, from the first tick on
+    hours: float  # length; :attr:`seconds` are what is played of it
     objectives: Objectives = field(default_factory=Objectives)
     bounds: Bounds | None = None
     scraping: Scraping = field(default_factory=lambda: Scraping(interval_s=5.0))
@@ -61,6 +70,16 @@ class Case:
     # policy decides by what is measured alone: it does the very same, but there is no WAPE, and no error of capacity
     # and recovery
     beliefs: bool = True
+
+    @property
+    def seconds(self) -> int:
+        """Length of the run, the same for every contender and bound."""
+        return whole_seconds(self.hours, self.step_s)
+
+    @property
+    def ticks(self) -> int:
+        """How often the contender looks; the last interval is shorter where the run does not end with a whole one."""
+        return -(-self.seconds // self.contender.tick_interval_s)
 
     @property
     def last_arrival_s(self) -> int:

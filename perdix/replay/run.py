@@ -49,6 +49,8 @@ def play(
 ) -> Played:
     """Let a policy run a twin for some hours.
 
+    The last interval between ticks is shorter where the run does not end with a whole one.
+
     Raises ``ValueError`` when the hours do not cover a tick, or the twin cannot be.
 
     ``twin``: a twin to go on with, in place of a fresh one; it is changed. History that it has already is what the
@@ -56,11 +58,10 @@ def play(
     ``champions``: trained models to begin with; the loop starts without any when left out.
     ``on_tick``: called after each tick with its number, for progress.
     """
-    ticks = int(3600 * case.hours / case.contender.tick_interval_s)
-    if ticks < 1:
+    if case.seconds < case.contender.tick_interval_s:
         raise ValueError(f"{case.hours} hours do not cover one tick of {case.contender.tick_interval_s} s")
     run = _Run.of(case, twin, champions)
-    for number in range(ticks):
+    for number in range(case.ticks):
         run.tick(number)
         if on_tick is not None:
             on_tick(number + 1)
@@ -104,9 +105,10 @@ class _Run:
         return cls(case, job, twin, io, began_s, crashes, begun, trainer)
 
     def tick(self, number: int) -> None:
-        """Let the twin live for an interval, then make the tick that ends it."""
+        """Let the twin live for an interval, or what is left of the run, then make the tick that ends it."""
         case, twin = self.case, self.twin
-        self.truth.step(twin, case.contender.tick_interval_s, self.crashes)
+        left_s = self.began_s + case.seconds - twin.now_s
+        self.truth.step(twin, min(case.contender.tick_interval_s, left_s), self.crashes)
         report = tick(self.job, self.io, float(twin.now_s))
         self.truth.compare(twin, report)
         twin.history.forget_workers_before(twin.now_s - REMEMBERED_S)

@@ -61,7 +61,7 @@ class Trace:
     def about(self, seconds: int) -> tuple[str, ...]:
         """Return the notes, and what a replay of ``seconds`` makes of the trace."""
         found = list(self.notes)
-        if self.begin_s + seconds > self.length_s:
+        if self.begin_s + seconds >= self.length_s + 1.0:  # not for what hours are rounded by
             found.append(f"the trace covers {self.length_s / 3600:.2f} h and starts anew after its end")
         highest = float(self.relative(seconds).max())
         if highest < 0.9:

@@ -121,8 +121,7 @@ def _played(job: OwnPhysics, bounds: Bounds, looks_s: int, on_progress: Callable
     """Return the course of a job under the shipped policy."""
     case = job.case(Contender("perdix", PolicySettings(), looks_s))
     case = replace(case, bounds=bounds, step_s=TWIN_STEP_S, scraping=Scraping(interval_s=SCRAPED_S))
-    ticks = HOUR_S * job.hours / looks_s
-    return play(case, on_tick=lambda number: on_progress(number / ticks)).course
+    return play(case, on_tick=lambda number: on_progress(number / case.ticks)).course
 
 
 def following(minutes: Values, capacities: Values) -> Values:

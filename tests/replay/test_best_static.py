@@ -50,9 +50,9 @@ def holds(size: int, error_budget: float) -> bool:
     return late <= error_budget and unprocessed <= 0
 
 
-@pytest.mark.parametrize("failures", [0, 2])
-def test_it_is_what_the_tick_would_have_played_with_so_many_workers(failures: int) -> None:
-    asked = waves(failures=failures)
+@pytest.mark.parametrize(("failures", "hours"), [(0, HOURS), (2, HOURS), (1, HOURS + 37 / 3600)])
+def test_it_is_what_the_tick_would_have_played_with_so_many_workers(failures: int, hours: float) -> None:
+    asked = waves(failures=failures, hours=hours)
     found = best_static(asked)
     played = by_the_tick(asked, found.scale_out)
     for name in set(Course.__dataclass_fields__) - set(OF_BELIEFS):

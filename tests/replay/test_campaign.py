@@ -100,6 +100,21 @@ def test_the_best_fixed_size_of_each_seed_takes_part_without_being_asked_for(cam
             assert one.outcome.best_static_ratio > 1.0, "a quarter of an hour is too short to be cheaper"
 
 
+def test_all_are_played_for_the_same_seconds_however_often_they_look() -> None:
+    seen: list[tuple[float, int]] = []
+    asked = setup("hpa-80", bounds=Bounds(minimum=3, maximum=3), hours=1.01, peak_utilisation=0.5)
+    found = run_campaign(asked, processes=1, on_progress=lambda *far: seen.append(far))
+    assert {len(one.course.times_s) for one in found.played} == {asked.seconds} == {3_636}
+    assert [one.outcome.best_static_ratio for one in found.played] == [1.0, 1.0]
+    assert found.clairvoyants[1].worker_s == found.frontiers[1].worker_s_at(1.0) == 3 * 3_636
+    assert seen[-1][0] == asked.simulated_s == 2 * 3_636
+
+
+@pytest.mark.parametrize(("hours", "seconds"), [(4.1, 14_760), (65 / 60, 3_900), (6.0, 21_600), (0.25, 900)])
+def test_hours_are_rounded_to_the_nearest_second(hours: float, seconds: int) -> None:
+    assert setup(hours=hours).seconds == seconds
+
+
 def test_where_no_fixed_size_holds_a_note_says_which_is_late_least() -> None:
     found = run_campaign(setup("static-12", peak_utilisation=2.0), processes=1)
     fixed = found.played[-1].outcome

@@ -206,6 +206,19 @@ def test_each_contender_looks_as_often_as_it_does_in_life() -> None:
     assert play(replace(case("hpa", constant(LOW, 0.2), 0.1), contender=hpa)).outcome.ticks == 24
 
 
+@pytest.mark.parametrize(("hours", "seconds", "ticks"), [(65 / 60, 3_900, 65), (0.41, 1_476, 25), (0.1 + 1e-5, 360, 6)])
+def test_a_replay_has_the_seconds_of_its_hours_and_looks_at_the_end(hours: float, seconds: int, ticks: int) -> None:
+    seen: list[int] = []
+    played = play(static(4, constant(LOW, 1.2), hours), on_tick=seen.append)
+    assert len(played.course.times_s) == seconds
+    assert played.outcome.ticks == len(seen) == ticks
+
+
+def test_hours_that_end_within_a_step_are_cut_to_whole_steps() -> None:
+    played = play(static(4, constant(LOW, 1.0), 0.2 + 5 / 3600, step_s=10))
+    assert (played.outcome.hours, played.outcome.ticks) == (0.2, 12)
+
+
 # ---- champions are trained on the way, and never see the future ---------------------------------------------------
 
 

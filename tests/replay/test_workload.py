@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -273,6 +274,7 @@ def test_what_a_short_replay_leaves_out_is_said(tmp_path: Path) -> None:
     assert trace.about(3_600) == trace.notes
     assert trace.about(600)[-1] == "the part that is replayed reaches 18% of the trace's peak"
     assert trace.about(7_200)[-1] == "the trace covers 1.00 h and starts anew after its end"
+    assert replace(trace, length_s=3_599.6).about(3_600) == trace.notes, "hours are whole seconds, its length is not"
 
 
 @pytest.mark.shared

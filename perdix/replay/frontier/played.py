@@ -24,7 +24,7 @@ def played(case: Case, plan: Plan) -> Played:
     plain = replace(case, contender=Contender(FRONTIER, settings), forecaster=None)
     job, truth = job_of(plain), Truth()
     twin = fresh_twin(plain, job.bounds)
-    began_s, end_s = twin.now_s, twin.now_s + int(3600 * case.hours)
+    began_s, end_s = twin.now_s, twin.now_s + case.seconds
     crashes = failure_times_s(plain, began_s)
     for at_s, scale_out in plan.changes:
         truth.step(twin, began_s + at_s - twin.now_s, crashes)
