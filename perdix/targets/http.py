@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, TypeVar
 
 import orjson
@@ -16,9 +16,7 @@ TIMEOUT_S = 5.0
 TOTAL_S = 8.0
 LARGEST_ANSWER_BYTES = 8 * MIB
 MAYBE_DONE = frozenset({"no answer", "too slow", "broken off", "unreadable", "too large"})
-RETRIABLE = frozenset(
-    {401, 403, 408, 425, 429}
-)  # not about what was asked: the same request may succeed once it is fixed
+WHO_ASKS = frozenset({401, 403})  # not about what was asked: the same request may succeed once it is fixed
 LATER = frozenset({408, 425, 429})
 ABOUT_WHAT_IS_SENT = frozenset({400, 409, 422})
 SHOWN = 200
@@ -38,12 +36,19 @@ class HttpTarget:
     ``reason_of``: finds the server's own words in the JSON of a refusal; raises ``KeyError``, ``TypeError`` or
     ``IndexError`` where there are none.
     ``timeout_s``: seconds for connecting, and between two pieces of an answer; all of a call may take ``TOTAL_S``.
+    ``later``: statuses with which this server says "later", beside those with which all do.
     """
 
     def __init__(
-        self, access: HttpAccess, what: str, reason_of: Callable[[Any], object], timeout_s: float = TIMEOUT_S
+        self,
+        access: HttpAccess,
+        what: str,
+        reason_of: Callable[[Any], object],
+        timeout_s: float = TIMEOUT_S,
+        later: Collection[int] = (),
     ) -> None:
         self._what, self._reason_of = what, reason_of
+        self._later = LATER.union(later)
         try:
             self._client = _CLIENTS.borrow(access, Limits(timeout_s, TOTAL_S, LARGEST_ANSWER_BYTES))
         except AccessError as error:
@@ -68,7 +73,7 @@ class HttpTarget:
         if found.status >= 300:
             status = found.status
             reason = f"{status}: {self._reason(found)}"
-            raise RefusedError(f"{place}: {reason}", status, sent=body is not None)
+            raise RefusedError(f"{place}: {reason}", status, sent=body is not None, later=status in self._later)
         try:
             return answer.model_validate_json(found.body)
         except ValidationError:
@@ -91,13 +96,18 @@ class HttpTarget:
 
 
 class RefusedError(TargetError):
-    """The server answered, and not with what was asked. ``status`` is its HTTP status, ``sent`` whether a body was."""
+    """The server answered, and not with what was asked.
 
-    def __init__(self, message: str, status: int, *, sent: bool) -> None:
+    ``status``: its HTTP status.
+    ``sent``: whether a body was sent.
+    ``later``: whether the status says that the same request may succeed later.
+    """
+
+    def __init__(self, message: str, status: int, *, sent: bool, later: bool) -> None:
         fault = Fault.LASTING
-        if status >= 500 or status in LATER:
+        if status >= 500 or later:
             fault = Fault.PASSING
         elif sent and status in ABOUT_WHAT_IS_SENT:
             fault = Fault.SIZE
-        super().__init__(message, retriable=status >= 500 or status in RETRIABLE, fault=fault)
+        super().__init__(message, retriable=status >= 500 or later or status in WHO_ASKS, fault=fault)
         self.status = status

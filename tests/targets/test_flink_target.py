@@ -3,7 +3,7 @@
 import pytest
 
 from perdix.settings.targets import FlinkSettings
-from perdix.targets.contract import Running, TargetError
+from perdix.targets.contract import Fault, Running, TargetError
 from perdix.targets.flink.target import FlinkTarget, Pace
 from tests.targets.flink_api import FlinkCluster, Vertex, a_job
 
@@ -315,6 +315,20 @@ def test_each_refusal_is_told_in_flinks_own_words_without_its_stack(cluster, tar
         target.scale(4, "a")
     assert failed.value.retriable is retriable
     assert "Foo.java" not in str(failed.value)
+
+
+@pytest.mark.parametrize(
+    ("status", "fault"), [(400, Fault.SIZE), (409, Fault.PASSING), (422, Fault.SIZE), (429, Fault.PASSING)]
+)
+def test_a_conflict_with_an_update_that_is_still_stored_passes_and_says_nothing_of_the_size(
+    cluster, target, status, fault
+):
+    cluster.refusals = {"PUT": (status, "Another update to the job [a0] resource requirements is in progress.")}
+    with pytest.raises(TargetError, match=f"{status}: .*Another update") as failed:
+        target.scale(4, "a")
+    assert (failed.value.fault, failed.value.retriable) == (fault, fault is Fault.PASSING)
+    cluster.refusals = {}
+    assert target.scale(4, "a").requested == 4
 
 
 def test_a_refused_request_may_be_repeated_with_its_key(cluster, target):

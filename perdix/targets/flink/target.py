@@ -36,6 +36,7 @@ ADAPTIVE = (
     "reactive': such a job follows its TaskManagers, so scale those)"
 )
 
+STILL_STORED = frozenset({409})  # an earlier update of the requirements is being stored: ask again
 FRESH_S = 30.0  # for which what a read found holds for the rescale that follows it in a tick
 SLOTS_S = 1.0  # in which free slots become the job's: a checkpoint that completes before that is of no use
 FIRST_LOOK_S, LONGEST_LOOK_S = 0.25, 1.0  # until a checkpoint is looked at
@@ -77,7 +78,7 @@ class FlinkTarget(Connected):
     def __init__(
         self, settings: FlinkSettings, job: str, timeout_s: float = TIMEOUT_S, pace: Pace | None = None
     ) -> None:
-        self._flink = HttpTarget(settings, "Flink", gist, timeout_s)
+        self._flink = HttpTarget(settings, "Flink", gist, timeout_s, STILL_STORED)
         self._name = settings.job_name or job
         self._checkpoint, self._wait_s = settings.checkpoint, settings.checkpoint_wait_s
         self._keys = Keys()
