@@ -33,6 +33,8 @@ class Vertex:
         Whether the JobManager has heard of its subtasks' metrics.
     taskmanager
         The one of each subtask, by its number.
+    group
+        Its slot sharing group; ``None``: the JobManager does not tell.
     """
 
     id: str
@@ -47,6 +49,7 @@ class Vertex:
     pending_per_s: float = 0.0
     heard_of: bool = True
     taskmanager: str = "tm-{}"
+    group: str | None = None
     since_s: float = field(default_factory=time.time)
 
     def subtasks(self, now_s: float) -> list[dict[str, Any]]:
@@ -252,6 +255,7 @@ class FlinkCluster:
                 "maxParallelism": v.most,
                 "status": "RUNNING",
                 "tasks": {"RUNNING": v.running if job.state == "RUNNING" else 0, "CREATED": 0},
+                **({} if v.group is None else {"slotSharingGroupId": v.group}),
             }
             for v in job.vertices
         ]

@@ -199,6 +199,38 @@ def test_slots_that_other_jobs_hold_are_not_waited_for(cluster, target):
     assert target.read() == Running(3, 5, settled=True)
 
 
+def in_two_groups(job, *running):
+    for vertex, group, count in zip(job.vertices, ("g" * 32, "h" * 32), running, strict=True):
+        vertex.group, vertex.running = group, count
+    return job
+
+
+def test_a_job_of_two_slot_sharing_groups_holds_the_slots_of_both(cluster, target):
+    cluster.slots = 9
+    target.scale(6, "a")
+    in_two_groups(cluster.jobs[0], 4, 5)
+    assert target.read() == Running(5, 6, settled=True)
+    before = len(cluster.asked)
+    assert target.read().settled
+    assert [path.rsplit("/", 1)[1] for _, path, _ in cluster.asked[before:]] == [
+        "overview",
+        "a" * 32,
+        "resource-requirements",
+        "overview",
+    ]
+    cluster.slots = 10
+    assert target.read() == Running(5, 6, settled=False)
+
+
+def test_another_job_of_two_slot_sharing_groups_leaves_less(cluster, target):
+    cluster.slots = 9
+    cluster.jobs.append(in_two_groups(a_job(name="bills", jid="d" * 32), 4, 2))
+    target.scale(5, "a")
+    in_two_groups(cluster.jobs[0], 2, 1)
+    assert target.read() == Running(2, 5, settled=True)
+    assert target.read_dataflow().slots == 3
+
+
 def test_more_than_the_job_can_ever_have_is_refused_for_good(cluster, target):
     with pytest.raises(TargetError, match=r"maximum parallelism of 128, asked was 200; lower the bounds") as refused:
         target.scale(200, "a")

@@ -36,6 +36,8 @@ class Vertex(BaseModel):
     parallelism: int  # subtasks; not positive while none are deployed
     max_parallelism: int = Field(alias="maxParallelism")
     tasks: dict[str, int] = Field(default_factory=dict)  # state -> subtasks in it
+    # Id of its slot sharing group; ``None`` where Flink is too old to tell: all vertices are taken for one group
+    group: str | None = Field(default=None, alias="slotSharingGroupId")
 
     @property
     def runs(self) -> bool:
@@ -91,8 +93,16 @@ class Job(BaseModel):
 
     @property
     def parallelism(self) -> int:
-        """Subtasks of the widest vertex: the slots that the job holds, where all vertices share them."""
+        """Subtasks of the widest vertex."""
         return max((vertex.parallelism for vertex in self.vertices), default=0)
+
+    @property
+    def slots(self) -> int:
+        """Slots that the job holds: of each slot sharing group, as many as its widest vertex has subtasks."""
+        widest: dict[str | None, int] = {}
+        for vertex in self.vertices:
+            widest[vertex.group] = max(widest.get(vertex.group, 0), vertex.parallelism)
+        return sum(widest.values())
 
 
 class SubtaskMetrics(BaseModel):

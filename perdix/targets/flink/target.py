@@ -308,11 +308,11 @@ class FlinkTarget(Connected):
             return True
         if all(running.get(vertex, 0) >= wanted for vertex, wanted in upper.items()):
             return False
-        return self._slots_for_it() > job.parallelism
+        return self._slots_for_it() > job.slots
 
     def _slots_for_it(self) -> int:
         """Return the slots that other jobs leave."""
-        taken = sum(self._flink.asked("GET", f"/jobs/{other.jid}", Job).parallelism for other in self._others)
+        taken = sum(self._flink.asked("GET", f"/jobs/{other.jid}", Job).slots for other in self._others)
         return self._flink.asked("GET", "/overview", Slots).total - taken
 
 
