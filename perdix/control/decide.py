@@ -73,7 +73,8 @@ class Circumstances:
     """What the guards must know beside the situation.
 
     ``running``: what the target says.
-    ``wanted``, ``wanted_mix``: the workers of a decision that is still being carried out; ``None`` when there is none.
+    ``wanted``, ``wanted_mix``: the workers of a decision that is still being carried out, or for which the target has
+    been asked all along, in vain so far; ``None`` when there are none.
     ``paused``: why, and until when, in words; ``None`` when the job is not paused.
     ``avoided``: scale-outs that are not to be tried for a while.
     ``grace_s``: no rescale so soon after another.

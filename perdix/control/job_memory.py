@@ -20,6 +20,7 @@ from perdix.control.followed import Followed
 from perdix.control.rejections import Rejections
 from perdix.control.state.learned import Kind, Learned
 from perdix.control.state.store import StateStore
+from perdix.control.unsettled import Unsettled
 from perdix.control.watching import Watching
 from perdix.models.capacity.scale_outs import ScaleOuts
 from perdix.models.drift import DriftState
@@ -58,6 +59,7 @@ TRUST = Kind("trust")
 FURTHER_TRUST = Kind("further_trust")
 REJECTED = Kind("rejected")
 KNOWN_EVENTS = Kind("known_events")
+UNSETTLED = Kind("unsettled")
 KINDS = (
     WORKLOAD,
     CHAMPION,
@@ -79,6 +81,7 @@ KINDS = (
     FURTHER_TRUST,
     REJECTED,
     KNOWN_EVENTS,
+    UNSETTLED,
 )
 
 LARGE = (CHAMPION, FALLBACK, MINUTES)
@@ -142,6 +145,7 @@ class JobMemory:
     ``trust``, ``further_trust``: how much of the changes that were forecast came true, for 15 minutes and for an hour.
     ``rejected``: what was read of the job's metrics and cannot be.
     ``known_events``: how far the events of its calendar came true.
+    ``unsettled``: since when its target is not at what it was asked for, although perdix waits for nothing.
     """
 
     workload: Tail | None = None
@@ -173,6 +177,7 @@ class JobMemory:
     further_trust: Trust = field(default_factory=partial(Trust, of=HOUR))
     rejected: Rejections = field(default_factory=Rejections)
     known_events: KnownEvents = field(default_factory=KnownEvents)
+    unsettled: Unsettled = field(default_factory=Unsettled)
 
     @property
     def newest_s(self) -> float | None:
@@ -246,6 +251,7 @@ def recall(store: StateStore, job: str) -> Recalled:
         further_trust=read.part(FURTHER_TRUST, lambda document: Trust.from_state(document, HOUR)) or Trust(of=HOUR),
         rejected=read.part(REJECTED, Rejections.from_state) or Rejections(),
         known_events=read.part(KNOWN_EVENTS, KnownEvents.from_state) or KnownEvents(),
+        unsettled=read.part(UNSETTLED, Unsettled.from_state) or Unsettled(),
         minutes=read.part(MINUTES, followed_by.minutes),
     )
     usable = {name: item.document for name, item in found.items() if name not in read.unusable}
@@ -274,6 +280,7 @@ def changed(job: str, memory: JobMemory, before: Mapping[str, Document]) -> dict
         POLICY: {"name": memory.policy, "memory": dict(memory.policy_memory)},
         AVOIDED: {"sizes": [item.to_state() for item in memory.avoided]},
         TRUST: memory.trust.to_state(),
+        UNSETTLED: memory.unsettled.to_state(),
     }
     if memory.workload is not None:
         documents[WORKLOAD] = memory.workload.to_state()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -87,10 +87,11 @@ def plan(setting: Setting, observation: Observation, progress: Progress, lesson:
     if situation is None:
         held = _without_ground(running, observation)
         return Plan(beliefs, None, Verdict(held, held))
+    wanted, wanted_mix = _asked_for(progress)
     circumstances = Circumstances(
         running,
-        wanted=None if progress.open is None else progress.open.intent.scale_out,
-        wanted_mix={} if progress.open is None else progress.open.intent.mix,
+        wanted=wanted,
+        wanted_mix=wanted_mix,
         paused=setting.paused,
         avoided=lesson.memory.avoided,
         grace_s=grace_of(job, lesson.memory.downtimes),
@@ -100,6 +101,15 @@ def plan(setting: Setting, observation: Observation, progress: Progress, lesson:
         unchecked=observation.unchecked,
     )
     return Plan(beliefs, situation, decide(policy, situation, circumstances))
+
+
+def _asked_for(progress: Progress) -> tuple[int | None, Mapping[str, int]]:
+    """Return the workers and their mix that need not be asked for; ``None``: there are none."""
+    if progress.open is not None:
+        return progress.open.intent.scale_out, progress.open.intent.mix
+    if progress.outlasted and progress.running is not None:
+        return progress.running.requested, progress.running.requested_mix
+    return None, {}
 
 
 def _without_ground(running: Running, observation: Observation) -> Decision:

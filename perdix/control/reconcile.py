@@ -64,6 +64,8 @@ class Progress:
     undone: Entry | None = None
     # How long the rescale took that has just been seen to end, from being accepted on; 0 where none has
     took_s: float = 0.0
+    # Whether the target is not at what it was asked for, for so long that what runs is taken for settled
+    outlasted: bool = False
 
     @property
     def open(self) -> Entry | None:

@@ -71,7 +71,7 @@ def begin(job: StreamJob, io: TickIO, now_s: float, tenure: Tenure | None = None
         setting = Setting(job, now_s, act, paused, io.tick_interval_s, io.policy_of, io.believes, store.lasts)
     with stages("review"):
         target = io.target_of(job)
-        progress = _review(setting, store, target)
+        memory, progress = _waited(setting, memory, _review(setting, store, target))
     with stages("observe"):
         running = None if progress is None else progress.running
         observation = _observe(setting, io, memory, running)
@@ -194,6 +194,14 @@ def _review(setting: Setting, store: StateStore, target: Target) -> Progress | N
     return _reviewed(setting, store, target)
 
 
+def _waited(setting: Setting, memory: JobMemory, progress: Progress | None) -> tuple[JobMemory, Progress | None]:
+    """Return a review in which a target that stays short of what it was asked for does not hold the job for ever."""
+    if progress is None:
+        return memory, None
+    unsettled = memory.unsettled.seen(progress, setting.now_s, setting.tick_interval_s)
+    return replace(memory, unsettled=unsettled), unsettled.taken_for_settled(progress)
+
+
 def _reviewed(setting: Setting, store: StateStore, target: Target) -> Progress:
     reconciler = Reconciler(store, target, setting.job.name, setting.now_s)
     return reconciler.review(act=setting.act, paused=setting.paused is not None)
@@ -218,7 +226,7 @@ def _followed(setting: Setting, followed: Followed, observation: Observation, pr
     if not setting.act:
         return followed.seen(observation.scale_out, setting.now_s)
     running, desired = progress.running, progress.desired
-    if running is None or not running.settled:
+    if running is None or not running.settled or progress.outlasted:  # a pod that is lost is nobody's rescale
         return followed.seen(None, setting.now_s)
     # What perdix asked for may fall short of it: whoever asked for something else since was seen to have.
     own = progress.open is not None or (desired is not None and running.is_at(desired.scale_out, desired.mix))

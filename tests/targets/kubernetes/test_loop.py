@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 
 from perdix.control.job_memory import recall
@@ -9,6 +10,7 @@ from perdix.control.memories import Memories
 from perdix.control.reconcile import Event
 from perdix.control.state.journal import Status
 from perdix.control.state.store import StateStore
+from perdix.policies.contract import Reason
 from perdix.settings.stream_job import PolicySettings
 from perdix.targets.contract import Running, unguarded
 from perdix.targets.kubernetes.target import KubernetesTarget
@@ -154,3 +156,66 @@ def test_a_scale_out_for_which_there_is_no_room_is_taken_back_after_ten_minutes(
         resource.observed, resource.running = resource.generation, 6
         rig.minutes(12)
         assert resource.replicas == 4
+
+
+@pytest.fixture
+def losing(store, tmp_path):
+    """A loop on six pods that are ready, and how to let one of them be lost for good."""
+    with kubernetes_target(tmp_path, ready=True) as (target, server):
+        (resource,) = server.resources.values()
+        resource.replicas = 6
+        resource.settle()
+
+        def rig_of(*per_s, **job):
+            load = np.repeat([LOW, *per_s], [1_800, *[4_000] * len(per_s)])
+            rig = Rig.of(store, load, scale_out=6, **job)
+            rig.target, rig.restarting = target, True
+            return rig
+
+        def lose(rig):
+            resource.ready = 5
+            rig.twin.rescale(5, "a node died")
+
+        yield resource, rig_of, lose
+
+
+def test_a_pod_that_stays_unready_does_not_hold_the_job_for_ever(losing):
+    resource, rig_of, lose = losing
+    rig = rig_of(HIGH, policy=PolicySettings(name="static", options={"scale_out": 6}))
+    rig.minutes(2)
+    lose(rig)
+    rig.job = rig.job.model_copy(update={"policy": PolicySettings(name="daedalus")})
+    reasons = {report.decision.reason for report in rig.minutes(11)}
+    assert reasons == {Reason.HOLD_UNSETTLED}
+    decided = next(found for found in (rig.minutes(1)[-1] for _ in range(19)) if found.event is Event.APPLIED)
+    assert decided.decision.reason is not Reason.HOLD_UNSETTLED
+    assert decided.running == 5
+    assert resource.replicas == decided.decision.scale_out > 6, "five are not enough, and six are asked for already"
+    assert recall(rig.store, "orders").memory.followed.changes_s == (), "a pod that is lost is nobody's rescale"
+    assert {report.decision.reason for report in rig.minutes(10)} == {Reason.HOLD_UNSETTLED}, "that one is waited for"
+
+
+def test_what_is_asked_for_already_is_not_decided_anew_while_a_pod_stays_unready(losing, store):
+    resource, rig_of, lose = losing
+    rig = rig_of(HIGH, policy=PolicySettings(name="static", options={"scale_out": 6}))
+    rig.minutes(2)
+    lose(rig)
+    report = rig.minutes(30)[-1]
+    assert report.sentence.startswith("6 workers are already asked for.")
+    assert "Target: asked for 6 workers, got 5 workers for 1740 s; perdix goes on from there." in report.sentence
+    assert (report.running, resource.replicas) == (5, 6)
+    assert not [one for one in store.ledger.decisions("orders") if one.intent.rescales]
+    assert recall(store, "orders").memory.avoided == ()
+    resource.settle()
+    resource.ready = 6
+    assert "Target" not in rig.minutes(1)[-1].sentence
+
+
+def test_while_a_pod_stays_unready_fewer_may_be_asked_for(losing):
+    resource, rig_of, lose = losing
+    rig = rig_of(LOW, policy=PolicySettings(name="static", options={"scale_out": 6}))
+    rig.minutes(2)
+    lose(rig)
+    rig.job = rig.job.model_copy(update={"policy": PolicySettings(name="static", options={"scale_out": 4})})
+    rig.minutes(12)
+    assert resource.replicas == 4
