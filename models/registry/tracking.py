@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
@@ -78,7 +79,7 @@ def reached(tracking_uri: str, doing: str) -> Iterator[None]:
     Raises
     ------
     NotRegistered
-        When MLflow says that there is no such thing.
+        When MLflow says that there is no such thing; a page that a proxy does not find is a server that is away.
     RegistryError
         When MLflow refuses what it was given, a metric's name for instance.
     RegistryUnavailable
@@ -91,13 +92,18 @@ def reached(tracking_uri: str, doing: str) -> Iterator[None]:
         yield
     except MlflowException as error:
         text = str(error)
-        if error.error_code == "RESOURCE_DOES_NOT_EXIST" or ("alias" in text and "not found" in text):
+        if error.error_code == "RESOURCE_DOES_NOT_EXIST" or _names_no_alias(error.error_code, text):
             raise NotRegistered(f"{doing}: {_first_line(text)}") from error
         if error.error_code == "INVALID_PARAMETER_VALUE":
             raise RegistryError(f"{doing}: MLflow refuses it: {_first_line(text)}") from error
         raise RegistryUnavailable(_unavailable(tracking_uri, doing, text)) from error
     except (SQLAlchemyError, OSError) as error:  # requests' errors are OSErrors
         raise RegistryUnavailable(_unavailable(tracking_uri, doing, str(error))) from error
+
+
+def _names_no_alias(error_code: str, text: str) -> bool:
+    """Return whether this is MLflow's own word for an alias that is absent: of a database, of files, or of a server."""
+    return error_code == "INVALID_PARAMETER_VALUE" and re.search(r"\balias \S+ not found", text) is not None
 
 
 def _unavailable(tracking_uri: str, doing: str, text: str) -> str:

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from perdix.control.champions import Champions, write_whole
-from perdix.models.registry import FORECAST, FleetVersion, RegistryUnavailable
+from perdix.models.registry import FORECAST, FleetVersion, Registry, RegistryUnavailable
 from perdix.models.registry.fleet_table import Fleet, checked_fleet, merge_rows, read_fleet, write_fleet
 from perdix.models.registry.shared_models import name_of
 
@@ -167,6 +167,19 @@ def test_an_alias_that_was_taken_away_means_no_champion_and_says_so_for_sure(she
     assert champions.fleet(FORECAST).known
     assert Champions(folder, None).fleet(FORECAST).version == 0
     assert not Champions(folder, None).fleet(FORECAST).known
+
+
+def test_a_page_that_a_proxy_does_not_find_takes_no_champion_away(
+    shelf: Shelf, folder: Path, proxy_without_mlflow: str
+) -> None:
+    shelf.publish(1)
+    Champions(folder, shelf).refresh(0.0)
+    champions = Champions(folder, Registry(proxy_without_mlflow, folder))
+    notes = champions.refresh(60.0)
+    assert "404 page not found" in notes[0]
+    assert "version 1 stays in use" in notes[0]
+    assert champions.fleet(FORECAST).version == 1
+    assert Champions(folder, None).fleet(FORECAST).version == 1
 
 
 def test_files_appear_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -220,6 +220,42 @@ def test_a_server_that_does_not_answer_is_unavailable_within_seconds(tmp_path: P
     assert "someone:secret" not in str(caught.value).split(" failed: ")[0]
 
 
+def test_a_page_that_a_proxy_does_not_find_takes_no_alias_away(proxy_without_mlflow: str, tmp_path: Path) -> None:
+    with pytest.raises(RegistryUnavailable, match=r"404 page not found.*start that server or fix MLFLOW_TRACKING_URI"):
+        Registry(proxy_without_mlflow, tmp_path).current_version(FORECAST)
+
+
+@pytest.mark.parametrize("store", ["SQL", "files"])
+def test_what_mlflow_itself_does_not_know_is_not_registered(
+    registry: Registry, publication, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: str
+) -> None:
+    if store == "files":
+        monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+        monkeypatch.chdir(tmp_path)  # beside a store of files, MLflow makes a database where it is started
+        registry = Registry((tmp_path / "runs").as_uri(), tmp_path / "artifacts")
+        registry.prepare()
+    assert registry.current_version(FORECAST) is None
+    registry.publish(publication())
+    assert registry.current_version(FORECAST) is None
+    assert registry.current_version(FORECAST, "challenger") is not None
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ({"error_code": "RESOURCE_DOES_NOT_EXIST", "message": "Registered Model with name=a not found"}, NotRegistered),
+        ({"error_code": "INVALID_PARAMETER_VALUE", "message": "Registered model alias a not found."}, NotRegistered),
+        ({"error_code": "ENDPOINT_NOT_FOUND", "message": "/registered-models/alias not found"}, RegistryUnavailable),
+        ({"code": 404, "message": "/registered-models/alias not found"}, RegistryUnavailable),
+    ],
+)
+def test_of_a_servers_answers_only_those_of_mlflow_say_that_there_is_none(
+    answer: dict[str, object], expected: type[RegistryError]
+) -> None:
+    with pytest.raises(expected), tracking.reached("http://mlflow", "reading an alias"):
+        raise mlflow.exceptions.RestException(answer)
+
+
 def test_a_database_that_is_none_is_unavailable(tmp_path: Path) -> None:
     database = tmp_path / "mlflow.db"
     database.write_text("an HTML error page")
