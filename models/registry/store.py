@@ -163,14 +163,16 @@ class Registry:
         return to
 
     def _fetch(self, name: str, version: int, folder: str) -> Path:
+        doing = f"downloading {name} version {version}"
         try:
-            with tracking.reached(self.tracking_uri, f"downloading {name} version {version}"):
-                from mlflow.store.artifact.artifact_repository_registry import (  # noqa: PLC0415
-                    get_artifact_repository,
-                )
+            with tracking.reached(self.tracking_uri, doing):
+                from mlflow.store.artifact import artifact_repository_registry as stores  # noqa: PLC0415
 
                 source = tracking.client(self.tracking_uri).get_model_version_download_uri(name, str(version))
-                store = get_artifact_repository(source, tracking_uri=self.tracking_uri, registry_uri=self.tracking_uri)
+            with tracking.artifacts_reached(self.tracking_uri, source, doing):
+                store = stores.get_artifact_repository(
+                    source, tracking_uri=self.tracking_uri, registry_uri=self.tracking_uri
+                )
                 return Path(store.download_artifacts(f"artifacts/{FLEET_FILE}", dst_path=folder))
         except NotRegistered as error:  # the version is known: it is its artifact that is not there
             raise TableGone(f"{error}; restore it or promote another version") from error

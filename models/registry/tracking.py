@@ -101,6 +101,46 @@ def reached(tracking_uri: str, doing: str) -> Iterator[None]:
         raise RegistryUnavailable(_unavailable(tracking_uri, doing, str(error))) from error
 
 
+@contextmanager
+def artifacts_reached(tracking_uri: str, source: str, doing: str) -> Iterator[None]:
+    """Turn whatever the client of an artifact store raises into the registry's errors: each has errors of its own.
+
+    ``source``: URI of what is read (``s3://...``), of which only the scheme is shown: it may hold a password.
+
+    Raises
+    ------
+    NotRegistered
+        When the store says that there is no such artifact.
+    RegistryUnavailable
+        For everything else: a client that is not installed, a store that does not answer or refuses the credentials.
+    """
+    quiet_environment()
+    from mlflow.exceptions import MlflowException  # noqa: PLC0415
+
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, MlflowException) and error.error_code == "RESOURCE_DOES_NOT_EXIST":
+            raise NotRegistered(f"{doing}: {_first_line(str(error))}") from error
+        scheme = urlsplit(source).scheme or "file"
+        raise RegistryUnavailable(
+            f"{doing}: the artifact store ({scheme}) {_away(tracking_uri, scheme, error)}"
+        ) from error
+
+
+def _away(tracking_uri: str, scheme: str, error: Exception) -> str:
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        return f"cannot be used: the package '{error.name.split('.')[0]}' is missing; install it where perdix runs"
+    fix = "check that store, and the address and credentials that this process has for it"
+    if scheme == "file":
+        fix = "check that folder"
+    elif scheme == "mlflow-artifacts" and is_server(tracking_uri):
+        fix = "start that server or fix MLFLOW_TRACKING_URI"
+    # MLflow puts what failed below a headline for each file
+    why = _first_line(str(error).rpartition("#####\n")[2])
+    return f"failed: {type(error).__name__}: {why}; {fix}"
+
+
 def _names_no_alias(error_code: str, text: str) -> bool:
     """Return whether this is MLflow's own word for an alias that is absent: of a database, of files, or of a server."""
     return error_code == "INVALID_PARAMETER_VALUE" and re.search(r"\balias \S+ not found", text) is not None

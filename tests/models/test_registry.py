@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from perdix.control.champions import Champions
 from perdix.models.registry import (
     CAPACITY,
     FORECAST,
@@ -203,6 +204,71 @@ def test_an_artifact_that_is_gone_is_the_store_being_unavailable(
         registry.download(FORECAST, 1, tmp_path / "1.parquet")
     with pytest.raises(NotRegistered, match="version 2"):
         registry.download(FORECAST, 2, tmp_path / "2.parquet")
+
+
+class StoreAway:
+    """An artifact store whose client fails with an error of its own, as those of clouds do."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def download_artifacts(self, artifact_path: str, dst_path: str) -> str:
+        raise self._error
+
+
+def the_store_is(monkeypatch: pytest.MonkeyPatch, client, store: StoreAway) -> None:
+    """Let the tables of all versions lie in a store of S3 that answers as ``store`` does."""
+    monkeypatch.setattr(type(client), "get_model_version_download_uri", lambda *_: "s3://user:secret@bucket/models/m-1")
+    where = "mlflow.store.artifact.artifact_repository_registry.get_artifact_repository"
+    monkeypatch.setattr(where, lambda *_, **__: store)
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (
+            ModuleNotFoundError("No module named 'botocore.client'", name="botocore.client"),
+            "the artifact store (s3) cannot be used: the package 'botocore' is missing; install it where perdix runs",
+        ),
+        (
+            RuntimeError("Could not connect to the endpoint URL"),
+            "the artifact store (s3) failed: RuntimeError: Could not connect to the endpoint URL; check that store, "
+            "and the address and credentials that this process has for it",
+        ),
+        (
+            mlflow.MlflowException("The following failures occurred:\n##### File artifacts/f #####\nno credentials"),
+            "the artifact store (s3) failed: MlflowException: no credentials; check that store",
+        ),
+        (
+            ConnectionError("reset by peer"),
+            "the artifact store (s3) failed: ConnectionError: reset by peer; check that",
+        ),
+    ],
+    ids=["no client", "its own error", "MLflow's", "of the system"],
+)
+def test_an_artifact_store_that_is_away_is_unavailable_and_named(
+    registry: Registry, client, publication, monkeypatch: pytest.MonkeyPatch, error: Exception, sentence: str
+) -> None:
+    registry.publish(publication())
+    the_store_is(monkeypatch, client, StoreAway(error))
+    with pytest.raises(RegistryUnavailable) as caught:
+        registry.download(FORECAST, 1, registry.artifact_root / "1.parquet")
+    assert str(caught.value).startswith(f"downloading {FORECAST} version 1: {sentence}")
+    assert "secret" not in str(caught.value)
+
+
+def test_a_champion_that_cannot_be_fetched_waits_and_keeps_no_other_from_being_looked_for(
+    registry: Registry, client, publication, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    registry.publish(publication())
+    registry.promote(FORECAST, 1)
+    the_store_is(monkeypatch, client, StoreAway(ModuleNotFoundError("No module named 'boto3'", name="boto3")))
+    champions = Champions(tmp_path / "champions", registry)
+    for _ in range(2):
+        (note,) = champions.refresh(0.0)
+        assert note.startswith(f"{FORECAST}: downloading {FORECAST} version 1: the artifact store (s3)")
+        assert note.endswith("no champion: fallback")
+    assert champions.fleet(CAPACITY).known
 
 
 def test_looking_for_a_champion_creates_no_database(tmp_path: Path) -> None:
