@@ -49,6 +49,7 @@ class FleetChampions:
 
     ``known`` is False while neither MLflow nor the cache has ever answered: then nothing is said about any job.
     ``shared`` holds the states of models that rows refer to by name, read once for all of them.
+    ``digest`` is the SHA-256 of the table's file, empty where there is none: another registry has the same versions.
     """
 
     name: str
@@ -56,6 +57,7 @@ class FleetChampions:
     rows: Mapping[str, ChampionRow] = field(default_factory=dict)
     known: bool = True
     shared: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    digest: str = ""
 
 
 class ChampionSource(Protocol):
@@ -146,7 +148,7 @@ class Champions:
             # An alias that was taken away is an operator's word: nothing is champion.
             (self._folder / name / GOOD_FILE).unlink(missing_ok=True)
             return FleetChampions(name)
-        if current.version == believed.version:
+        if (current.version, current.digest) == (believed.version, believed.digest):
             return believed
         path = self._path(name, current.version)
         if not is_whole(path, current.digest):
@@ -197,7 +199,7 @@ def _read(name: str, version: int, path: Path, digest: str) -> FleetChampions:
         shared = {name: orjson.loads(text) for name, text in fleet.shared.items()}
     except orjson.JSONDecodeError as error:
         raise FleetCorrupt(f"{path}: a shared model is not JSON: {error}") from error
-    return FleetChampions(name, version, dict(_rows(fleet)), shared=shared)
+    return FleetChampions(name, version, dict(_rows(fleet)), shared=shared, digest=digest)
 
 
 def _rows(fleet: Fleet) -> Iterator[tuple[str, ChampionRow]]:

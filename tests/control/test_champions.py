@@ -84,6 +84,23 @@ def test_a_new_version_is_picked_up_without_a_restart(shelf: Shelf, folder: Path
     assert shelf.downloads == [1, 2]
 
 
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_version_of_the_same_number_from_another_registry_is_fetched(
+    shelf: Shelf, folder: Path, restarted: bool
+) -> None:
+    """Whoever makes MLflow's database anew, or turns to another server, begins to count at one again."""
+    shelf.publish(1)
+    champions = Champions(folder, shelf)
+    champions.refresh(0.0)
+    shelf.publish(1, state='{"a": 2}')
+    champions = Champions(folder, shelf) if restarted else champions
+    assert champions.refresh(60.0) == ()
+    assert champions.fleet(FORECAST).rows["orders"].state == '{"a": 2}'
+    assert Champions(folder, None).fleet(FORECAST).rows["orders"].state == '{"a": 2}'
+    champions.refresh(120.0)
+    assert shelf.downloads == [1, 1]
+
+
 def test_when_mlflow_is_down_the_last_good_version_stays_also_after_a_restart(shelf: Shelf, folder: Path) -> None:
     shelf.publish(1)
     Champions(folder, shelf).refresh(0.0)
