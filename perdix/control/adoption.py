@@ -43,18 +43,36 @@ def adopt(memory: JobMemory, champions: ChampionSource, job: str) -> tuple[JobMe
     return memory, tuple(notes)
 
 
+def is_another(before: Adopted | None, now: Adopted | None) -> bool:
+    """Return whether a champion forecaster was taken in between two looks at a memory."""
+    return now is not None and (before is None or not _same(before.version, before.digest, now))
+
+
+def _same(version: int, digest: str, row: ChampionRow | Adopted) -> bool:
+    """Return whether what is in use was taken from a row: by its digest, too, for another registry counts alike.
+
+    What was stored before digests were kept has none, and goes by its version.
+    """
+    return version == row.version and digest in ("", row.digest)
+
+
 def _adopt_forecaster(memory: JobMemory, row: ChampionRow | None, shared: Shared) -> JobMemory:
     if row is None:
         return replace(memory, champion=None, drift=DriftState.untried(), wape=None, horizon_wape=None)
     former = memory.champion
-    if former is not None and former.version == row.version:
+    if former is not None and _same(former.version, former.digest, row):
         known = former.forecaster.given(shared)  # after a restart they are still to be given
-        return memory if known is former.forecaster else replace(memory, champion=replace(former, forecaster=known))
+        if known is former.forecaster and former.digest:
+            return memory
+        return replace(memory, champion=Adopted(known, row.version, row.digest))
     trained = forecaster_from_state(orjson.loads(row.state)).given(shared)
     share = usual_share(trained.record)
     forecaster = caught_up(trained, None if former is None else former.forecaster, memory.workload)
     drift = (DriftState.untried() if former is None else memory.drift).promoted(share)
-    return replace(memory, champion=Adopted(forecaster, row.version), drift=drift, wape=None, horizon_wape=None)
+    if former is not None and former.version == row.version:  # what that one forecast is not its own
+        memory = replace(memory, scored_until_s=max(memory.scored_until_s, former.forecaster.end_s))
+    champion = Adopted(forecaster, row.version, row.digest)
+    return replace(memory, champion=champion, drift=drift, wape=None, horizon_wape=None)
 
 
 def caught_up(trained: Forecaster, former: Forecaster | None, workload: Tail | None) -> Forecaster:
@@ -75,31 +93,38 @@ def caught_up(trained: Forecaster, former: Forecaster | None, workload: Tail | N
 
 
 def _adopt_capacity(memory: JobMemory, row: ChampionRow | None, _: Shared) -> JobMemory:
-    if row is None or row.version == memory.capacity_version:
+    if row is None:
         return memory
+    if _same(memory.capacity_version, memory.capacity_digest, row):
+        return memory if memory.capacity_digest else replace(memory, capacity_digest=row.digest)
     trained = ScaleOuts.from_state(orjson.loads(row.state))
     # What this loop has seen itself is newer than any training set.
     model = memory.capacity.believing(trained.memory.values()) if memory.capacity.known else trained
-    return replace(memory, capacity=model, capacity_version=row.version)
+    return replace(memory, capacity=model, capacity_version=row.version, capacity_digest=row.digest)
 
 
 def _adopt_profile(memory: JobMemory, row: ChampionRow | None, _: Shared) -> JobMemory:
     """Take in what a profile taught; its failures count as those of the job itself do, which are not forgotten."""
-    if row is None or row.version == memory.profile_version:
+    if row is None:
         return memory
+    if _same(memory.profile_version, memory.profile_digest, row):
+        return memory if memory.profile_digest else replace(memory, profile_digest=row.digest)
     profiled = Profiled.from_state(orjson.loads(row.state))
     downtimes = memory.downtimes
     if profiled.downtime_s is not None:
         downtimes = downtimes.after_failures(profiled.downtime_s, profiled.failures)
-    return replace(memory, profiled=profiled, profile_version=row.version, downtimes=downtimes)
+    taken = replace(memory, profile_version=row.version, profile_digest=row.digest)
+    return replace(taken, profiled=profiled, downtimes=downtimes)
 
 
 def _adopt_performance(memory: JobMemory, row: ChampionRow | None, _: Shared) -> JobMemory:
     """Take in what sampling taught of the sizes of a worker; trees are grown when the loop first asks."""
-    if row is None or row.version == memory.performance_version:
+    if row is None:
         return memory
+    if _same(memory.performance_version, memory.performance_digest, row):
+        return memory if memory.performance_digest else replace(memory, performance_digest=row.digest)
     model = FittedPerformance.from_state(orjson.loads(row.state))
-    return replace(memory, performance=model, performance_version=row.version)
+    return replace(memory, performance=model, performance_version=row.version, performance_digest=row.digest)
 
 
 _TAKEN_IN = {

@@ -6,10 +6,12 @@ Belongs here: which fleet table is good, and what is said when the newest cannot
 
 from __future__ import annotations
 
+import hashlib
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -41,6 +43,11 @@ class ChampionRow:
     state: str  # JSON text; it may refer to shared models of its fleet by name
     # In which the row was trained: a fleet's newer version that carries it over is no reason to take it in anew
     version: int
+
+    @cached_property
+    def digest(self) -> str:
+        """A digest of the state: 16 hexadecimal digits. Rows of two registries may have the same version."""
+        return hashlib.blake2b(self.state.encode(), digest_size=8).hexdigest()
 
 
 @dataclass(frozen=True)

@@ -96,10 +96,14 @@ Document = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Adopted:
-    """A champion forecaster as it stands after its updates, and the version of the fleet in which it was trained."""
+    """A champion forecaster as it stands after its updates, and the version of the fleet in which it was trained.
+
+    ``digest``: that of the row that it was taken from; empty where an earlier perdix stored it.
+    """
 
     forecaster: Forecaster
     version: int
+    digest: str = ""
 
 
 def walked(forecaster: Forecaster, history: Workload, parts: int) -> Forecaster:
@@ -132,6 +136,8 @@ class JobMemory:
     them becomes what it is by seeing them again.
     ``pending``: the champion's forecasts whose truth has not come, oldest first.
     ``capacity_version``: the champion that the capacity model has taken in; 0 when none.
+    ``capacity_digest``, ``profile_digest``, ``performance_digest``: the digests of the rows that were taken in; empty
+    when none was, or an earlier perdix stored it.
     ``drift``, ``wape``, ``horizon_wape``, ``scored_until_s``: whether the champion is trusted; the WAPE (1.0 = 100 %)
     of the newest forecast whose first minute has passed, and of the newest whose horizon has; and the origin (epoch
     seconds) of the former.
@@ -155,6 +161,7 @@ class JobMemory:
     pending: tuple[Forecast, ...] = ()
     capacity: ScaleOuts = field(default_factory=ScaleOuts)
     capacity_version: int = 0
+    capacity_digest: str = ""
     downtimes: Downtimes = field(default_factory=Downtimes)
     drift: DriftState = field(default_factory=DriftState.untried)
     wape: float | None = None
@@ -167,9 +174,11 @@ class JobMemory:
     avoided: tuple[Avoided, ...] = ()
     profiled: Profiled | None = None
     profile_version: int = 0
+    profile_digest: str = ""
     profile_learned_s: float = 0.0
     performance: PerformanceModel | None = None
     performance_version: int = 0
+    performance_digest: str = ""
     mix_share: float = 1.0
     followed: Followed = field(default_factory=Followed)
     minutes: Tail | None = None
@@ -214,11 +223,11 @@ def recall(store: StateStore, job: str) -> Recalled:
     found = store.learned.recall(job, *KINDS)
     notes: list[str] = [item.note for item in found.values() if item.note]
     read = _Reader(found, notes)
-    capacity = read.part(CAPACITY, lambda document: (ScaleOuts.from_state(document["state"]), document["version"]))
+    capacity = read.part(CAPACITY, _capacity) or (ScaleOuts(), 0, "")
     drift = read.part(DRIFT, _drift) or (DriftState.untried(), None, None, 0.0)
     policy = found[POLICY.name].document or {}
-    profile = read.part(PROFILE, _profile) or (None, 0, 0.0)
-    performance = read.part(PERFORMANCE, _performance) or (None, 0)
+    profile = read.part(PROFILE, _profile) or (None, 0, 0.0, "")
+    performance = read.part(PERFORMANCE, _performance) or (None, 0, "")
     workload = read.part(WORKLOAD, _rates)
     newest = read.part(NEWEST, _parts) or ()
     followed_by = _Since(newest, workload)
@@ -228,8 +237,9 @@ def recall(store: StateStore, job: str) -> Recalled:
         fallback=read.part(FALLBACK, followed_by.forecaster),
         newest=newest,
         pending=tuple(store.learned.pending_forecasts(job)),
-        capacity=capacity[0] if capacity else ScaleOuts(),
-        capacity_version=int(capacity[1]) if capacity else 0,
+        capacity=capacity[0],
+        capacity_version=capacity[1],
+        capacity_digest=capacity[2],
         downtimes=read.part(DOWNTIMES, Downtimes.from_state) or Downtimes(),
         drift=drift[0],
         wape=drift[1],
@@ -243,8 +253,10 @@ def recall(store: StateStore, job: str) -> Recalled:
         profiled=profile[0],
         profile_version=profile[1],
         profile_learned_s=profile[2],
+        profile_digest=profile[3],
         performance=performance[0],
         performance_version=performance[1],
+        performance_digest=performance[2],
         mix_share=read.part(MIX, lambda document: float(document["share"])) or 1.0,
         followed=read.part(FOLLOWED, Followed.from_state) or Followed(),
         trust=read.part(TRUST, Trust.from_state) or Trust(),
@@ -267,7 +279,7 @@ def changed(job: str, memory: JobMemory, before: Mapping[str, Document]) -> dict
     that differs from job to job, and what was seen since is stored beside it.
     """
     documents: dict[Kind, Document] = {
-        CAPACITY: {"version": memory.capacity_version, "state": memory.capacity.to_state()},
+        CAPACITY: _taken(memory.capacity_version, memory.capacity_digest, memory.capacity.to_state()),
         DOWNTIMES: memory.downtimes.to_state(),
         DRIFT: {
             "state": memory.drift.to_state(),
@@ -285,13 +297,11 @@ def changed(job: str, memory: JobMemory, before: Mapping[str, Document]) -> dict
     if memory.workload is not None:
         documents[WORKLOAD] = memory.workload.to_state()
     if memory.profiled is not None:
-        documents[PROFILE] = {
-            "version": memory.profile_version,
-            "learned_s": memory.profile_learned_s,
-            "state": memory.profiled.to_state(),
-        }
+        profile = _taken(memory.profile_version, memory.profile_digest, memory.profiled.to_state())
+        documents[PROFILE] = {**profile, "learned_s": memory.profile_learned_s}
     if memory.performance is not None:
-        documents[PERFORMANCE] = {"version": memory.performance_version, "state": memory.performance.to_state()}
+        model = memory.performance.to_state()
+        documents[PERFORMANCE] = _taken(memory.performance_version, memory.performance_digest, model)
     if memory.mix_share != 1.0:
         documents[MIX] = {"share": memory.mix_share}
     if memory.further_trust.made or memory.further_trust.judged:
@@ -311,18 +321,24 @@ def changed(job: str, memory: JobMemory, before: Mapping[str, Document]) -> dict
 def _large(job: str, memory: JobMemory, before: Mapping[str, Document]) -> dict[Kind, Document]:
     """Return the large documents that are due, and empty ones for what is no longer in use."""
     champion, now_s = memory.champion, memory.newest_s or 0.0
-    large: dict[Kind, tuple[int, Forecaster | Tail | None]] = {
-        CHAMPION: (0, None) if champion is None else (champion.version, champion.forecaster),
-        FALLBACK: (1, memory.fallback),
-        MINUTES: (1, memory.minutes),
+    large: dict[Kind, tuple[int, str, Forecaster | Tail | None]] = {
+        CHAMPION: (0, "", None) if champion is None else (champion.version, champion.digest, champion.forecaster),
+        FALLBACK: (1, "", memory.fallback),
+        MINUTES: (1, "", memory.minutes),
     }
     documents: dict[Kind, Document] = {}
-    for kind, (version, model) in large.items():
+    for kind, (version, digest, model) in large.items():
         if model is None:
             documents[kind] = {}
-        elif _due(job, before.get(kind.name), version, now_s):
-            documents[kind] = {"version": version, "stored_s": now_s, "state": model.to_state()}
+        elif _due(job, before.get(kind.name), version, digest, now_s):
+            documents[kind] = {**_taken(version, digest, model.to_state()), "stored_s": now_s}
     return documents
+
+
+def _taken(version: int, digest: str, state: Document) -> Document:
+    """Return the document of a model and of the row that it was taken from, whose digest is left out if unknown."""
+    document = {"version": version, "state": state}
+    return {**document, "digest": digest} if digest else document
 
 
 def _newest(memory: JobMemory, stored: Mapping[str, Document]) -> Document:
@@ -333,8 +349,8 @@ def _newest(memory: JobMemory, stored: Mapping[str, Document]) -> Document:
     return {"parts": [_part_state(part) for part in parts]} if parts else {}
 
 
-def _due(job: str, stored: Document | None, version: int, now_s: float) -> bool:
-    if not stored or stored.get("version") != version:
+def _due(job: str, stored: Document | None, version: int, digest: str, now_s: float) -> bool:
+    if not stored or stored.get("version") != version or stored.get("digest", digest) != digest:
         return True
     phase_s = zlib.crc32(job.encode()) % STORED_EVERY_S  # not all jobs of a fleet in the same tick
     return int((now_s + phase_s) // STORED_EVERY_S) > int((stored.get("stored_s", 0.0) + phase_s) // STORED_EVERY_S)
@@ -391,7 +407,7 @@ class _Since:
         return forecaster if self.workload is None else walked(forecaster, history_of(self.workload), PARTS_MADE_UP)
 
     def adopted(self, document: Document) -> Adopted:
-        return Adopted(self.forecaster(document), int(document["version"]))
+        return Adopted(self.forecaster(document), int(document["version"]), _digest(document))
 
     def minutes(self, document: Document) -> Tail:
         minutes = _rates(document["state"]).in_cells(MINUTE_S, KEPT_S)  # some are as long as a scrape interval
@@ -427,12 +443,21 @@ def _drift(document: Document) -> tuple[DriftState, float | None, float | None, 
     return state, document["wape"], document["horizon_wape"], float(document["scored_until_s"])
 
 
-def _profile(document: Document) -> tuple[Profiled, int, float]:
-    return Profiled.from_state(document["state"]), int(document["version"]), float(document["learned_s"])
+def _digest(document: Document) -> str:
+    return str(document.get("digest", ""))
 
 
-def _performance(document: Document) -> tuple[PerformanceModel, int]:
-    return FittedPerformance.from_state(document["state"]), int(document["version"])
+def _capacity(document: Document) -> tuple[ScaleOuts, int, str]:
+    return ScaleOuts.from_state(document["state"]), int(document["version"]), _digest(document)
+
+
+def _profile(document: Document) -> tuple[Profiled, int, float, str]:
+    learned_s = float(document["learned_s"])
+    return Profiled.from_state(document["state"]), int(document["version"]), learned_s, _digest(document)
+
+
+def _performance(document: Document) -> tuple[PerformanceModel, int, str]:
+    return FittedPerformance.from_state(document["state"]), int(document["version"]), _digest(document)
 
 
 def read_avoided(document: Document) -> tuple[Avoided, ...]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from perdix.control.adoption import adopt
+from perdix.control.adoption import adopt, is_another
 from perdix.control.believe import noticed, update, with_capacity, with_fallback
 from perdix.control.champions import ChampionSource
 from perdix.control.decide import Avoided
@@ -88,9 +88,9 @@ def learn(
     Unless it ``believes``, only the capacity is learned, against which guards hold what is measured. While it is
     ``paused``, no rescale is found to be taken back; nor where nobody knows what runs.
     """
-    version = memory.champion.version if memory.champion else 0
+    before = memory.champion
     memory, notes = adopt(memory, champions, job.name)
-    adopted = memory.champion is not None and memory.champion.version != version
+    adopted = is_another(before, memory.champion)
     if job.target.kind == "flink":
         memory = replace(memory, downtimes=memory.downtimes.in_place(checkpoint=job.target.checkpoint))
     if memory.capacity.doubted is not None:  # by an earlier tick, of what that one saw

@@ -10,9 +10,10 @@ import pytest
 
 from perdix.control.adoption import adopt, caught_up
 from perdix.control.champions import ChampionRow, FleetChampions, GivenChampions
-from perdix.control.job_memory import CHAMPION, Adopted, JobMemory, recall
+from perdix.control.job_memory import CHAMPION, Adopted, JobMemory, changed, recall
 from perdix.control.memories import Memories
 from perdix.control.state.store import StateStore
+from perdix.models.capacity.scale_outs import ScaleOuts
 from perdix.models.forecasting.contract import Workload
 from perdix.models.forecasting.families import FAMILIES
 from perdix.models.forecasting.forecaster import Forecaster, fitted
@@ -21,6 +22,7 @@ from perdix.models.forecasting.tail import Tail
 from perdix.models.registry import CAPACITY, FORECAST
 from perdix.telemetry.window import Values
 from tests.control.rig import LOW, START_S, Rig, champion, champion_of, constant
+from tests.models.capacity_stays import stay
 
 WARM_S = 1_800
 
@@ -78,6 +80,60 @@ def test_a_version_in_which_another_job_was_trained_changes_nothing(store: State
     assert after.version == 1
     assert len(after.forecaster.record) >= len(before)
     assert rig.reports[-1].wape is not None
+
+
+def test_a_champion_of_the_same_number_from_another_registry_takes_over(store: StateStore) -> None:
+    rig = Rig.of(store, LOW, champions=champion(constant(LOW, 0.5), START_S + WARM_S))
+    rig.memories = Memories()
+    rig.minutes(3)
+    rig.champions = champion(constant(LOW, 0.5), START_S + WARM_S, family="last-value")
+    (report,) = rig.minutes(1)
+    assert report.forecast is not None
+    assert (report.forecast.family, report.forecast.version) == ("last-value", 1)
+    assert report.wape is None, "it is judged by its own forecasts"
+    kept, stored = using(rig.memories.recall(store, "orders").memory), using(recall(store, "orders").memory)
+    assert stored.forecaster.names == kept.forecaster.names == ("last-value",)
+    assert stored.digest == kept.digest != ""
+    (report,) = rig.minutes(1)
+    assert report.wape is not None, "it is taken in once"
+
+
+def test_what_an_earlier_perdix_stored_goes_by_its_version_and_is_kept() -> None:
+    """It stored no digest: nobody can say of which registry that champion is."""
+    source = champion_of(state_of(fitted("damped-trend", history(3_600, 0.0))), 1)
+    memory, _ = adopt(JobMemory(), source, "orders")
+    old = replace(memory, champion=replace(using(memory), digest=""), wape=0.1)
+    after, notes = adopt(old, source, "orders")
+    assert notes == ()
+    assert after == replace(memory, wape=0.1)
+    assert using(after).forecaster is using(memory).forecaster
+
+
+def test_a_stored_champion_without_a_digest_is_read(store: StateStore) -> None:
+    rig = Rig.of(store, LOW, champions=champion(constant(LOW, 0.5), START_S + WARM_S))
+    rig.minutes(1)
+    document = store.learned.recall("orders", CHAMPION)[CHAMPION.name].document
+    assert document is not None
+    old = {key: value for key, value in document.items() if key != "digest"}
+    store.learned.learn("orders", rig.now_s + 1.0, {CHAMPION: old})
+    assert using(recall(store, "orders").memory).digest == ""
+    rig.minutes(2)
+    assert rig.reports[-1].wape is not None, "it was not taken in anew"
+
+
+def test_a_capacity_of_the_same_number_from_another_registry_is_taken_in(store: StateStore) -> None:
+    def learned(before: int) -> GivenChampions:
+        text = orjson.dumps(stay(stay(ScaleOuts(), before), 4, start_s=4_000.0).to_state()).decode()
+        return GivenChampions({CAPACITY: FleetChampions(CAPACITY, 3, {"orders": ChampionRow("line", text, 3)})})
+
+    memory, _ = adopt(JobMemory(), learned(6), "orders")
+    store.learned.learn("orders", START_S, changed("orders", memory, {}))
+    memory = recall(store, "orders").memory
+    assert adopt(memory, learned(6), "orders") == (memory, ())
+    other, _ = adopt(memory, learned(8), "orders")
+    assert other.capacity_version == 3
+    assert 8 in other.capacity.memory
+    assert 8 not in memory.capacity.memory
 
 
 def test_an_alias_that_was_taken_away_leads_to_the_fallback_at_once(store: StateStore) -> None:

@@ -42,6 +42,8 @@ def test_the_same_version_is_not_taken_in_again_and_a_newer_one_is() -> None:
     memory, _ = adopt(JobMemory(), champions(), "orders")
     again, _ = adopt(memory, champions(), "orders")
     assert again.performance is memory.performance, "its trees are not grown anew at every tick"
+    other, _ = adopt(memory, champions(FittedPerformance.fit(XGBOOST, XGBOOST.published, sampled(6))), "orders")
+    assert other.performance != memory.performance, "of another registry, whose third it is"
     newer, _ = adopt(memory, champions(FittedPerformance.fit(XGBOOST, XGBOOST.published, sampled(6)), 4), "orders")
     assert newer.performance_version == 4
     assert newer.performance != memory.performance

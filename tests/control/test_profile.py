@@ -65,6 +65,16 @@ def test_what_was_learned_since_is_not_overwritten_by_the_same_version() -> None
     assert (newer.profile_version, newer.profiled.highest) == (4, taught().highest)
 
 
+def test_a_profile_of_the_same_number_from_another_registry_is_taken_in(store: StateStore) -> None:
+    memory, _ = adopt(JobMemory(), champions(), "orders")
+    store.learned.learn("orders", START_S, changed("orders", memory, {}))
+    kept = recall(store, "orders").memory
+    assert adopt(kept, champions(), "orders") == (kept, ())
+    other, _ = adopt(kept, champions(taught(20.0)), "orders")
+    assert other.profiled is not None
+    assert (other.profile_version, other.profiled.downtime_s) == (3, 20.0)
+
+
 def test_failures_of_the_job_itself_are_not_forgotten_for_a_profile() -> None:
     seen = JobMemory(downtimes=Downtimes(failure=Anticipated(20.0, 12.0)))
     memory, _ = adopt(seen, champions(), "orders")
