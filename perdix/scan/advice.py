@@ -168,6 +168,20 @@ class _Weighed:
 
     def why(self, kind: Kind) -> str:
         """Return in one line why that is advised."""
+        return self._why_held(kind) if self.fixed.held else self._why_not_held(kind)
+
+    def _why_not_held(self, kind: Kind) -> str:
+        """Return why that is advised where no fixed size holds the objective."""
+        best, late = workers(self.fixed.workers), f"{self.fixed.late_share:.0%}"
+        most = workers(self.learned.maximum)
+        none = f"no size up to {most} holds the objective: even the best, {best}, is late in {late} of the time"
+        if kind != "perdix":
+            return none
+        average = f"{self.perdix.average_workers:.1f} workers on average"
+        return f"{none}; perdix follows the load with {average} and is late in {self.perdix.late_share:.0%}"
+
+    def _why_held(self, kind: Kind) -> str:
+        """Return why that is advised where the best fixed size holds the objective."""
         load = self.learned.load.per_s
         peak, typical, fixed = float(np.nanmax(load)), float(np.nanmedian(load)), workers(self.fixed.workers)
         if self.fixed.workers > self.learned.peak_workers and kind != "keep":

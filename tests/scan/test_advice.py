@@ -91,6 +91,16 @@ def test_a_load_beyond_every_size_is_not_judged():
         advised(learned(load(lambda hours: 9_000.0 + 0.0 * hours)))
 
 
+def test_a_job_that_no_size_holds_is_promised_nothing():
+    """More than 26 workers take for a tenth of each day: the best of the sizes is late until it has caught up."""
+    found = advised(learned(load(lambda hours: np.where(hours % 24 < 2.4, 3_000.0, 2_400.0))))
+    assert not found.fixed.held
+    assert "would hold" not in found.why
+    assert "carry the peak" not in found.why
+    assert "no size" in found.why
+    assert f"late in {found.fixed.late_share:.0%}" in found.why
+
+
 def test_lateness_at_the_low_end_of_the_capacity_is_told_with_the_size_that_is_safe():
     found = advised(learned(capacities=capacities(width=0.3)))
     assert found.fixed.late_share_at_low_end > found.fixed.late_share
