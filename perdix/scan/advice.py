@@ -15,6 +15,7 @@ import numpy as np
 from perdix.policies.wording import workers
 from perdix.replay.best_static import best_static, kept
 from perdix.scan.confidence import Confidence, confidence
+from perdix.scan.lateness import known_in_time, late_share_now, late_share_with
 from perdix.scan.learning import CannotJudgeError, Learned
 from perdix.scan.own_physics import OwnPhysics, at_low_end, objectives_of, own_physics
 from perdix.scan.with_perdix import WORTH, WithPerdix, with_perdix
@@ -49,6 +50,9 @@ class Advice:
     peak_workers_now: int
     # Share of the measured time that was late; ``None`` where neither latency nor lag was measured
     late_share_now: float | None
+    # Share of the measured time that was late although at least as many workers ran as the best fixed size has; 0 where
+    # that is within the error budget
+    late_share_otherwise: float
     fixed: FixedSize
     perdix: WithPerdix
     confidence: Confidence
@@ -64,8 +68,14 @@ class Advice:
 
     @property
     def late_share(self) -> float:
-        """Share of the seconds expected to be late as advised."""
-        return self.perdix.late_share if self.kind == "perdix" else self.fixed.late_share
+        """Share of the seconds expected to be late as advised: as today, where what runs is kept.
+
+        What is late for another reason than too few workers stays late.
+        """
+        if self.kind == "keep" and self.late_share_now is not None:
+            return self.late_share_now
+        late = self.perdix.late_share if self.kind == "perdix" else self.fixed.late_share
+        return max(late, self.late_share_otherwise)
 
     @property
     def saved_workers(self) -> float:
@@ -96,7 +106,7 @@ def advise(
     bounds = bounds_of(learned, fixed)
     perdix = with_perdix(job, fixed.workers, fixed.late_share, bounds, looks_s=looks_s, on_progress=on_progress)
     late_now = late_share_now(learned, objectives.latency_p95_ms)
-    weighed = _Weighed(learned, fixed, perdix, late_now, error_budget)
+    weighed = _Weighed(learned, fixed, perdix, objectives, late_now)
     kind = weighed.kind()
     return Advice(
         kind,
@@ -105,9 +115,10 @@ def advise(
         learned.average_workers,
         learned.peak_workers,
         late_now,
+        weighed.late_otherwise,
         fixed,
         perdix,
-        confidence(learned, fixed.workers),
+        confidence(learned, fixed.workers, weighed.doubt(kind)),
         weighed.why(kind),
         (*job.notes, *_assumed(learned), *learned.notes),
     )
@@ -116,15 +127,6 @@ def advise(
 def bounds_of(learned: Learned, fixed: FixedSize) -> Bounds:
     """Return the bounds of a job file: up to what ran, or to what holds even where the capacity is overestimated."""
     return Bounds(minimum=1, maximum=max(learned.peak_workers, fixed.workers_at_low_end, fixed.workers))
-
-
-def late_share_now(learned: Learned, objective_ms: float) -> float | None:
-    """Return the share of the measured steps that were late: by latency, else by how long the lag would take."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        waits_ms = 1_000.0 * learned.lag_records / learned.throughput_per_s
-    measured = np.where(np.isfinite(learned.latency_ms), learned.latency_ms, waits_ms)
-    known = measured[~np.isnan(measured)]
-    return float((known > objective_ms).mean()) if len(known) else None
 
 
 def _fixed_size(job: OwnPhysics, learned: Learned) -> FixedSize:
@@ -150,25 +152,66 @@ class _Weighed:
     learned: Learned
     fixed: FixedSize
     perdix: WithPerdix
+    objectives: Objectives
     late_now: float | None
-    error_budget: float
 
     @property
     def too_late_now(self) -> bool:
         """Whether the objective is not held today, as far as that is known."""
-        return self.late_now is not None and self.late_now > self.error_budget
+        return self.late_now is not None and self.late_now > self.objectives.error_budget
+
+    @property
+    def late_otherwise(self) -> float:
+        """Share of the measured time that was late although enough workers ran; 0 where that is within the budget."""
+        late = late_share_with(self.learned, self.fixed.workers, self.objectives.latency_p95_ms)
+        return late if self.fixed.held and late > self.objectives.error_budget else 0.0
+
+    @property
+    def enough_now(self) -> bool:
+        """Whether what runs is known to be enough although the best fixed size has more workers."""
+        more = self.fixed.workers > (1.0 + SAME) * self.learned.average_workers
+        return more and known_in_time(self.learned, self.objectives)
 
     def kind(self) -> Kind:
         """Return what is advised: the policy where it needs clearly fewer workers than the best fixed size."""
         now, fixed, perdix = self.learned.average_workers, self.fixed, self.perdix
         follows = perdix.method != "not needed" and perdix.average_workers <= WORTH * fixed.workers
-        if follows and (perdix.late_share <= self.error_budget or not fixed.held):
+        if follows and (perdix.late_share <= self.objectives.error_budget or not fixed.held):
             return "perdix" if perdix.average_workers < (1.0 - SAME) * now or self.too_late_now else "keep"
-        return "keep" if abs(fixed.workers - now) <= SAME * now else "fixed"
+        return "keep" if self.enough_now or abs(fixed.workers - now) <= SAME * now else "fixed"
+
+    def doubt(self, kind: Kind) -> str:
+        """Return what that was measured contradicts what was learned; empty where nothing does."""
+        most = self.learned.peak_workers
+        if kind == "keep" and self.enough_now and self.fixed.workers > most:
+            return f"{workers(most)} are not late today, and by what was learned they would be"
+        if self.late_otherwise > 0.0:
+            return f"it is late today with workers that should be enough, in {self.late_otherwise:.0%} of the time"
+        return ""
 
     def why(self, kind: Kind) -> str:
         """Return in one line why that is advised."""
-        return self._why_held(kind) if self.fixed.held else self._why_not_held(kind)
+        if kind == "keep" and self.enough_now:
+            return self._why_enough()
+        why = self._why_held(kind) if self.fixed.held else self._why_not_held(kind)
+        return f"{why}; {self._why_late()}" if self.late_otherwise > 0.0 else why
+
+    def _why_enough(self) -> str:
+        """Return why what runs is kept although the best fixed size has more workers."""
+        today = f"what runs is enough, it is late in {self.late_now:.0%} of the time today"
+        size = workers(self.fixed.workers)
+        if not self.fixed.held:
+            return f"{today}; by what was learned of its capacity no size would hold the objective"
+        if self.fixed.workers > self.learned.peak_workers:
+            return f"{today}; by what was learned of its capacity it would need {size}"
+        return f"{today}; a fixed size that holds the objective has {size}"
+
+    def _why_late(self) -> str:
+        """Return why it is late today although enough workers run."""
+        safe = max(self.fixed.workers, self.fixed.workers_at_low_end)
+        certainly = late_share_with(self.learned, safe, self.objectives.latency_p95_ms) > self.objectives.error_budget
+        late = f"today it is late in {self.late_otherwise:.0%} of the time, for another reason than too few workers"
+        return late if certainly else f"{late}, or they take less than was learned"
 
     def _why_not_held(self, kind: Kind) -> str:
         """Return why that is advised where no fixed size holds the objective."""
@@ -194,7 +237,10 @@ class _Weighed:
             )
         if kind == "keep":
             return f"about what it needs: {fixed} would hold the objective"
-        if self.fixed.workers_at_low_end > self.fixed.workers and self.fixed.late_share_at_low_end > self.error_budget:
+        if (
+            self.fixed.workers_at_low_end > self.fixed.workers
+            and self.fixed.late_share_at_low_end > self.objectives.error_budget
+        ):
             safe = workers(self.fixed.workers_at_low_end)
             return f"{fixed} should carry the peak of {peak:,.0f}/s; go there step by step, {safe} are safe"
         if self.perdix.method == "not needed":

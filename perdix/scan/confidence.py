@@ -13,6 +13,7 @@ ORDER: Final[tuple[Grade, ...]] = ("A", "B", "C", "D")
 WIDTHS: Final = (0.09, 0.18, 0.32)  # half the 90 % interval as a share of the estimate, up to which A, B, C are given
 DAYS: Final = (6.0, 3.0, 1.0)  # of known load, from which A, B, C are given
 COVERAGES: Final = (0.95, 0.8, 0.5)  # share of the time with known load
+DOUBTED: Final = 2  # place of the best grade that is given where what was measured contradicts what was learned: C
 
 
 @dataclass(frozen=True)
@@ -23,8 +24,11 @@ class Confidence:
     reason: str
 
 
-def confidence(learned: Learned, workers: int) -> Confidence:
-    """Return the grade of recommending ``workers``: the worst of what the capacity, the time and the gaps allow."""
+def confidence(learned: Learned, workers: int, doubt: str = "") -> Confidence:
+    """Return the grade of recommending ``workers``: the worst of what the capacity, the time and the gaps allow.
+
+    ``doubt``: what that was measured contradicts what was learned, in words; empty where nothing does.
+    """
     estimate = learned.capacities[workers]
     known_days = learned.known_days
     judged = [
@@ -34,6 +38,8 @@ def confidence(learned: Learned, workers: int) -> Confidence:
     ]
     if not estimate.seen and judged[0][0] == 0:
         judged[0] = (1, judged[0][1])  # what never ran is never certain
+    if doubt:
+        judged.insert(0, (DOUBTED, doubt))  # of reasons for the same grade it is the first
     place, reason = max(judged, key=lambda graded: graded[0])
     if place == 0:
         return Confidence("A", f"{_count(workers)} ran here, and {known_days:.0f} days of load are known")

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perdix.replay.best_static import best_static
-from perdix.scan.advice import advise, late_share_now
+from perdix.scan.advice import advise
 from perdix.scan.confidence import confidence
+from perdix.scan.lateness import late_share_now
 from perdix.scan.learning import CannotJudgeError, Restarts
 from perdix.scan.own_physics import objectives_of, own_physics
 from perdix.scan.with_perdix import busiest_day_s, following
@@ -72,6 +73,71 @@ def test_a_job_that_is_too_small_gets_more_and_the_reason_says_so():
 
 def test_what_runs_is_kept_where_it_is_what_is_needed():
     assert advised(learned(workers=6)).kind == "keep"
+
+
+def test_a_job_that_is_never_late_is_not_told_to_grow():
+    """By its learned capacity it would need six workers, so that capacity is a fifth too low."""
+    found = advised(learned(workers=5, latency_ms=np.full(1_440, 700.0)))
+    assert (found.kind, found.fixed.workers, found.saved_workers) == ("keep", 6, 0.0)
+    assert "late in 0% of the time today" in found.why
+    assert found.late_share == 0.0
+    assert found.confidence.grade >= "C"
+    assert "5 workers are not late" in found.confidence.reason
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"lag_records": np.full(1_440, 90_000.0), "throughput_per_s": np.full(1_440, 400.0)},  # what waits is late
+        {"throughput_per_s": np.full(1_440, 400.0)},  # less than what arrives: the rest waits, unmeasured
+    ],
+)
+def test_a_latency_without_the_wait_in_the_topic_does_not_show_that_a_job_is_never_late(changes):
+    found = advised(learned(workers=4, latency_ms=np.full(1_440, 700.0), **changes))
+    assert found.kind == "fixed"
+    assert found.why.startswith("too small today")
+
+
+def test_a_job_that_was_measured_for_minutes_may_be_told_to_grow():
+    latency = np.where(np.arange(1_440) < 30, 700.0, np.nan)
+    assert advised(learned(workers=5, latency_ms=latency)).kind == "fixed"
+
+
+def test_what_follows_its_load_already_is_not_told_to_be_a_larger_fixed_size():
+    of = learned(latency_ms=np.full(1_440, 700.0))
+    found = advised(replace(of, workers=np.where(np.arange(1_440) < 200, 7.0, 5.0)))
+    assert found.kind == "keep"
+    assert "6 workers" in found.why
+    assert found.confidence == confidence(of, 6)  # nothing contradicts what was learned
+
+
+LATE = np.where(np.arange(1_440) < 432, 9_000.0, 700.0)  # 30 % of a day, in one piece
+
+
+def test_a_job_that_is_late_with_more_workers_than_it_needs_is_late_for_another_reason():
+    found = advised(learned(workers=12, latency_ms=LATE))
+    assert found.fixed.workers == 6
+    assert "today it is late in 30% of the time, for another reason than too few workers" in found.why
+    assert found.late_share == pytest.approx(0.3)
+    assert found.confidence.grade >= "C"
+    assert "late" in found.confidence.reason
+
+
+def test_as_many_workers_as_should_do_that_are_late_may_take_less_than_was_learned():
+    found = advised(learned(workers=6, latency_ms=LATE))
+    assert found.kind == "keep"
+    assert "or they take less than was learned" in found.why
+
+
+def test_catching_up_with_many_after_too_few_workers_is_for_want_of_workers():
+    """Late with 4, then for hours with 12, until nothing waits; the latency is gone while it is rescaled."""
+    latency = LATE.copy()
+    latency[30:33] = np.nan
+    of = learned(latency_ms=latency, workers=12)
+    found = advised(replace(of, workers=np.where(np.arange(1_440) < 30, 4.0, 12.0)))
+    assert found.late_share_now == pytest.approx(0.3, abs=0.01)
+    assert "another reason" not in found.why
+    assert found.late_share < 0.05
 
 
 @pytest.mark.slow
