@@ -32,6 +32,7 @@ ROOM: Final = 2.0  # times the most workers that ran: how far sizes are looked a
 ROOM_WORKERS: Final = 2
 MOST_ROOM: Final = 4  # times that, where the load is more than it takes
 CALM: Final = 0.5  # quantile of the latency that counts as the usual one
+DYING_S: Final = 180.0  # for which the uptime of a job that works no more may go on: heartbeats have to time out first
 MANY_WORKERS: Final = 2_000  # of one job: more is a fault of its metrics, rather
 
 
@@ -44,7 +45,7 @@ class Restarts:
     """What was seen of a job's restarts."""
 
     seen: int = 0  # how many
-    # Median time without throughput around one, seconds; ``None`` where none was seen
+    # Median time for which the job did not run around one, seconds; ``None`` where none was seen
     standstill_s: float | None = None
 
 
@@ -218,8 +219,11 @@ def restarts_of(window: Window) -> Restarts:
         before = known[known < known[place]]
         worked = before[np.isfinite(throughput[before]) & (throughput[before] > 0)]
         if len(worked):
-            # The job stopped at some moment after the last step in which it worked.
-            last_s = float(window.times_s[worked[-1]]) + 0.5 * window.step_s
+            # The job stopped at some moment after the last step in which it worked. One that was idle for longer than
+            # it takes to notice that workers are lost ran on: it stopped after the last step of its uptime.
+            idle_s = float(window.times_s[before[-1]] - window.times_s[worked[-1]])
+            last = worked[-1] if idle_s <= max(DYING_S, window.step_s) else before[-1]
+            last_s = float(window.times_s[last]) + 0.5 * window.step_s
             gone.append(max(float(started_s[place]) - last_s, 1.0))
     return Restarts(len(again), float(np.median(gone)) if gone else None)
 

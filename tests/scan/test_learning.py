@@ -112,3 +112,27 @@ def test_restarts_are_seen_by_the_uptime_and_their_standstill_by_the_throughput(
     )
     assert seen.seen == 1
     assert seen.standstill_s == pytest.approx(230.0, abs=60.0)
+
+
+def test_a_restart_in_idle_hours_is_no_standstill_of_hours():
+    """Nothing arrives from 600 s on, so nothing is consumed; the job runs all the same, until 7,200 s."""
+    times_s = window(4, 60.0)
+    uptime = np.where(times_s <= 7_200.0, times_s + 5_000.0, times_s - 7_270.0)
+    uptime[times_s == 7_260.0] = np.nan
+    throughput = np.where((times_s > 600.0) & (times_s <= 9_000.0), 0.0, 100.0)
+    seen = restarts_of(
+        Window("j", 60.0, times_s, (ALL_WORKERS,), {"uptime_s": uptime}, {"throughput_per_s": throughput[:, None]})
+    )
+    assert seen.seen == 1
+    assert seen.standstill_s == pytest.approx(70.0, abs=60.0)
+
+
+def test_a_job_that_loses_a_worker_stands_still_although_its_uptime_goes_on_until_that_is_noticed():
+    times_s = window(2, 60.0)
+    uptime = np.where(times_s <= 3_060.0, times_s + 5_000.0, times_s - 3_130.0)
+    uptime[times_s == 3_120.0] = np.nan
+    throughput = np.where((times_s > 3_000.0) & (times_s <= 3_120.0), 0.0, 100.0)
+    seen = restarts_of(
+        Window("j", 60.0, times_s, (ALL_WORKERS,), {"uptime_s": uptime}, {"throughput_per_s": throughput[:, None]})
+    )
+    assert seen.standstill_s == pytest.approx(100.0)
