@@ -32,6 +32,7 @@ ROOM: Final = 2.0  # times the most workers that ran: how far sizes are looked a
 ROOM_WORKERS: Final = 2
 MOST_ROOM: Final = 4  # times that, where the load is more than it takes
 CALM: Final = 0.5  # quantile of the latency that counts as the usual one
+CARRIED_S: Final = 900.0  # for which a scale-out that is not measured is the last known one, whatever else is missing
 DYING_S: Final = 180.0  # for which the uptime of a job that works no more may go on: heartbeats have to time out first
 MANY_WORKERS: Final = 2_000  # of one job: more is a fault of its metrics, rather
 
@@ -56,7 +57,9 @@ class Learned:
     load: Workload  # what arrived, records/s; NaN where it was not measured
     load_is_derived: bool  # whether it was not measured, but is what was consumed and what the lag grew by
     capacities: Mapping[int, Estimate]  # scale-out -> what it takes, from 1 worker to :attr:`maximum`
-    workers: Values  # workers of each step of the load, shape ``(n,)``; the last known one is carried on
+    workers: (
+        Values  # workers of each step of the load, shape ``(n,)``; the last known one is carried on while the job runs
+    )
     restarts: Restarts
     usual_latency_ms: float | None  # median of the measured p95 latency; ``None`` where none was measured
     # latency_ms, lag_records, throughput_per_s: as measured in each step, shape ``(n,)``, NaN where not
@@ -172,7 +175,10 @@ def _check_known(load: Workload, known_s: float) -> None:
 
 
 def _workers(past: Past, load: Workload) -> Values:
-    """Return the scale-out of each step of the load; before the first known one, that one."""
+    """Return the scale-out of each step of the load, shape ``(len(load),)``; before the first known one, that one.
+
+    0 while the job is stopped. Raises ``CannotJudgeError`` where no scale-out is known.
+    """
     window = past.of_job
     measured = window.job_metric(SCALE_OUT.name)
     if np.isnan(measured).all():
@@ -183,7 +189,32 @@ def _workers(past: Past, load: Workload) -> Values:
         raise CannotJudgeError("how many workers it has is not known; see the query of scale_out in conf/queries")
     ends_s = load.start_s + load.step_s * np.arange(1, len(load) + 1)
     place = np.clip(np.searchsorted(window.times_s[known], ends_s + 1e-6, side="right") - 1, 0, None)
-    return np.asarray(np.round(measured[known])[place], dtype=np.float64)
+    carried = np.round(measured[known])[place]
+    return np.asarray(np.where(_stopped(past.of_job, window, known, load), 0.0, carried), dtype=np.float64)
+
+
+def _stopped(of_job: Window, window: Window, known: NDArray[np.bool_], load: Workload) -> NDArray[np.bool_]:
+    """Return in which steps of the load the job is stopped, shape ``(len(load),)``.
+
+    It is where its load goes on being measured, and for longer than ``CARRIED_S`` nothing shows the job: no scale-out,
+    uptime or throughput. Where nothing at all is measured, or the uptime has gone on meanwhile, it is a gap.
+
+    ``window``, ``known``: where its scale-out stands, and in which steps of that it is known.
+    """
+    uptime, throughput = of_job.job_metric(UPTIME.name), _throughput(of_job)
+    shown_s = of_job.times_s[np.isfinite(uptime) | np.isfinite(throughput)]
+    edges_s = np.append(np.union1d(window.times_s[known], shown_s), load.end_s + load.step_s)
+    up = np.isfinite(uptime) & (uptime > 0)
+    up_s, started_s = of_job.times_s[up], (of_job.times_s - uptime)[up]
+    ends_s = load.start_s + load.step_s * np.arange(1, len(load) + 1)
+    stopped = np.zeros(len(load), dtype=np.bool_)
+    for place in np.flatnonzero(np.diff(edges_s) > max(CARRIED_S, 2.0 * window.step_s) + 1e-6):
+        began_s, ended_s = edges_s[place], edges_s[place + 1]
+        again = np.searchsorted(up_s, ended_s - 1e-6)
+        ran_on = again < len(up_s) and started_s[again] <= began_s + window.step_s
+        if not ran_on:
+            stopped |= (ends_s > began_s + 1e-6) & (ends_s < ended_s - 1e-6) & np.isfinite(load.per_s)
+    return stopped
 
 
 def _capacities(past: Past, workers: Values, peak_per_s: float, partitions: int | None) -> Mapping[int, Estimate]:

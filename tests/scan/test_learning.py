@@ -136,3 +136,57 @@ def test_a_job_that_loses_a_worker_stands_still_although_its_uptime_goes_on_unti
         Window("j", 60.0, times_s, (ALL_WORKERS,), {"uptime_s": uptime}, {"throughput_per_s": throughput[:, None]})
     )
     assert seen.standstill_s == pytest.approx(100.0)
+
+
+class TestStopped:
+    """From hour 8 to 16 of 24 the job has no metrics; its topic is measured by the brokers."""
+
+    HOURS = window(24, 60.0) / 3_600.0
+    GONE = (HOURS > 8.0) & (HOURS <= 16.0)
+
+    def stopped(self, gone=GONE, missing=("scale_out", "uptime_s", "throughput_per_s"), **of_job):
+        made = past(**of_job)
+        job = made.of_job
+        job_metrics = {
+            name: np.where(gone & (name in missing), np.nan, job.job_metric(name)) for name in job.job_metrics
+        }
+        throughput = np.where(
+            gone[:, None] & ("throughput_per_s" in missing), np.nan, job.worker_metrics["throughput_per_s"]
+        )
+        of_job = replace(job, job_metrics=job_metrics, worker_metrics={"throughput_per_s": throughput})
+        return learn(replace(made, of_job=of_job))
+
+    AGAIN = np.where(HOURS <= 8.0, 3_600.0 * HOURS + 9_000.0, 3_600.0 * (HOURS - 16.0) + 30.0)  # uptime, begun anew
+
+    def test_it_has_no_workers_while_it_is_stopped(self):
+        found = self.stopped(uptime_s=self.AGAIN)
+        assert found.average_workers == pytest.approx(2.0 * 16.0 / 24.0, abs=0.01)
+        assert found.peak_workers == 2
+        assert set(found.workers) == {0.0, 2.0}
+
+    def test_a_job_that_does_not_come_back_is_stopped_to_the_end(self):
+        found = self.stopped(gone=self.HOURS > 22.0)
+        assert found.average_workers == pytest.approx(2.0 * 22.0 / 24.0, abs=0.01)
+
+    @pytest.mark.parametrize("missing", [("scale_out",), ("scale_out", "uptime_s"), ("scale_out", "throughput_per_s")])
+    def test_a_job_of_which_anything_is_measured_runs(self, missing):
+        assert self.stopped(missing=missing, uptime_s=self.AGAIN).average_workers == 2.0
+
+    def test_a_job_whose_uptime_went_on_meanwhile_ran_and_was_not_scraped(self):
+        assert self.stopped().average_workers == 2.0
+
+    def test_where_its_size_is_unknown_for_hours_single_missing_steps_are_gaps(self):
+        holes = self.GONE & (np.arange(len(self.HOURS)) % 5 == 0)
+        made = past(uptime_s=np.full(len(self.HOURS), np.nan), scale_out=np.where(self.GONE, np.nan, 2.0))
+        throughput = np.where(holes[:, None], np.nan, made.of_job.worker_metrics["throughput_per_s"])
+        of_job = replace(made.of_job, worker_metrics={"throughput_per_s": throughput})
+        assert learn(replace(made, of_job=of_job)).average_workers == 2.0
+
+    def test_a_short_gap_is_a_gap(self):
+        gone = (self.HOURS > 8.0) & (self.HOURS <= 8.2)
+        uptime = np.where(self.HOURS <= 8.0, 3_600.0 * self.HOURS + 9_000.0, 3_600.0 * (self.HOURS - 8.2) + 30.0)
+        assert self.stopped(gone=gone, uptime_s=uptime).average_workers == 2.0
+
+    def test_a_time_in_which_nothing_at_all_is_known_is_a_gap(self):
+        everything = ("scale_out", "uptime_s", "throughput_per_s", "workload_per_s", "latency_p95_ms")
+        assert self.stopped(missing=everything, uptime_s=self.AGAIN).average_workers == 2.0
