@@ -6,6 +6,7 @@ a step. Records are counted in a unit of which a worker takes many, because a tw
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
@@ -38,16 +39,15 @@ class OwnPhysics:
 
     name: str
     parameters: TwinParameters  # its twin
-    arrivals: Values  # records (in the twin's unit) of each second, longer than :attr:`hours` by ``SETTLE_S``
+    arrivals: Values  # records (in the twin's unit) of each second, longer than :attr:`seconds` by ``SETTLE_S``
     objectives: Objectives  # what has to hold
-    hours: float
+    seconds: int  # how long it is, whole minutes
     notes: tuple[str, ...] = ()  # gaps that were closed, in words
 
     @property
     def minutes(self) -> Values:
-        """Mean rate of each minute in the twin's unit, shape ``(60 * hours,)``."""
-        seconds = int(3_600 * self.hours)
-        return np.asarray(self.arrivals[:seconds].reshape(-1, 60).mean(axis=1))
+        """Mean rate of each minute in the twin's unit, shape ``(seconds / 60,)``."""
+        return np.asarray(self.arrivals[: self.seconds].reshape(-1, 60).mean(axis=1))
 
     @property
     def capacities(self) -> Values:
@@ -61,7 +61,7 @@ class OwnPhysics:
             self.name,
             self.parameters,
             seed=0,
-            hours=self.hours,
+            hours=math.nextafter(self.seconds / 3_600.0, math.inf),  # never a second less, as rounded down
             objectives=self.objectives,
             bounds=Bounds(minimum=1, maximum=self.parameters.workers.maximum),
             arrivals=self.arrivals,
@@ -76,7 +76,7 @@ class OwnPhysics:
     def part(self, first_s: int, seconds: int) -> OwnPhysics:
         """Return a part of the time, which begins ``first_s`` seconds after the start."""
         part = self.arrivals[first_s : first_s + seconds + SETTLE_S]
-        return replace(self, arrivals=part, hours=seconds / 3_600.0)
+        return replace(self, arrivals=part, seconds=seconds)
 
 
 def objectives_of(learned: Learned, latency_ms: float | None, error_budget: float) -> Objectives:
@@ -89,7 +89,7 @@ def objectives_of(learned: Learned, latency_ms: float | None, error_budget: floa
 def own_physics(name: str, learned: Learned, objectives: Objectives) -> OwnPhysics:
     """Return the job as a twin of its own. Raises ``CannotJudgeError`` when its load cannot be one."""
     unit = UNIT_PER_S / learned.capacities[1].per_s
-    arrivals, hours, notes = _arrivals(name, learned.load, unit)
+    arrivals, seconds, notes = _arrivals(name, learned.load, unit)
     table = [unit * learned.capacities[n].per_s for n in range(1, learned.maximum + 1)]
     standstill_s = learned.restarts.standstill_s
     parameters = TwinParameters.model_validate(
@@ -110,7 +110,7 @@ def own_physics(name: str, learned: Learned, objectives: Objectives) -> OwnPhysi
             "start_scale_out": 1,
         }
     )
-    return OwnPhysics(name, parameters, arrivals, objectives, hours, notes)
+    return OwnPhysics(name, parameters, arrivals, objectives, seconds, notes)
 
 
 def at_low_end(capacities: Mapping[int, Estimate], unit: float = 1.0) -> Values:
@@ -119,18 +119,19 @@ def at_low_end(capacities: Mapping[int, Estimate], unit: float = 1.0) -> Values:
     return np.asarray(np.maximum.accumulate(low))
 
 
-def _arrivals(name: str, load: Workload, unit: float) -> tuple[Values, float, tuple[str, ...]]:
+def _arrivals(name: str, load: Workload, unit: float) -> tuple[Values, int, tuple[str, ...]]:
+    """Return what arrives in each second, how many seconds are replayed, and which gaps were closed, in words."""
     try:
         trace = ingested(name, load, fill_gaps=True)
     except SettingsError as error:
         raise CannotJudgeError(f"its load cannot be replayed: {error}") from None
-    hours = int(trace.length_s // 3_600)
+    seconds = 60 * int(trace.length_s // 60)
     # A step's rate is its mean, so it holds for all of the step: lines between steps would smooth a noisy load.
     steps_s = load.step_s * np.arange(round(trace.length_s / load.step_s))
     each = np.repeat(np.interp(steps_s, trace.times_s, trace.rates), round(load.step_s))
-    rates = unit * np.resize(each, 3_600 * hours + SETTLE_S)
+    rates = unit * np.resize(each, seconds + SETTLE_S)
     notes = tuple(note for note in trace.notes if "lines across" in note)
-    return np.maximum(rates, 0.0), float(hours), notes
+    return np.maximum(rates, 0.0), seconds, notes
 
 
 def _restart(standstill_s: float) -> dict[str, dict[str, float]]:

@@ -88,7 +88,7 @@ def with_perdix(
     all_of_it = float(followed.mean())
     if all_of_it > WORTH * fixed and not thorough:
         return WithPerdix(float(fixed), fixed, fixed_late, 0.0, "not needed", np.empty(0))
-    from_s, until_s = 0, int(HOUR_S * job.hours)
+    from_s, until_s = 0, job.seconds
     if not thorough:
         from_s = busiest_day_s(job.minutes)
         until_s = min(from_s + DAY_S, until_s)
@@ -136,12 +136,13 @@ def following(minutes: Values, capacities: Values) -> Values:
 
 
 def busiest_day_s(minutes: Values) -> int:
-    """Return where the 24 hours with the most records begin, by the hour; seconds after the start."""
-    hours = minutes[: len(minutes) // 60 * 60].reshape(-1, 60).sum(axis=1)
-    if len(hours) <= 24:
+    """Return where the 24 hours with the most records begin, by the hour before the end; seconds after the start."""
+    day = DAY_S // 60
+    if len(minutes) <= day:
         return 0
-    sums = np.convolve(hours, np.ones(24), mode="valid")
-    return int(np.argmax(sums)) * HOUR_S
+    before = np.concatenate(([0.0], np.cumsum(minutes)))  # what arrived before each minute
+    begins = np.arange(len(minutes) % 60, len(minutes) - day + 1, 60)
+    return 60 * int(begins[np.argmax(before[begins + day] - before[begins])])
 
 
 def _minutes(workers: Values) -> Values:

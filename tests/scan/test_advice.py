@@ -41,6 +41,19 @@ def test_each_minute_has_the_load_that_was_measured_in_it():
     assert job.minutes / job.minutes.mean() == pytest.approx(measured / measured.mean(), rel=1e-9)
 
 
+def test_the_newest_minutes_count_although_they_are_no_whole_hour():
+    """Fifty minutes at 1,000/s, after a day at 550: with fewer than nine workers too much would wait in the end."""
+    of = learned(load(lambda hours: np.where(hours < 24, 550.0, 1_000.0), minutes=24 * 60 + 50))
+    assert len(own_physics("orders", of, objectives_of(of, None, 0.05)).minutes) == 24 * 60 + 50
+    assert advised(of).fixed.workers == 9
+
+
+@given(st.integers(1, 14 * 1_440))
+def test_a_job_of_any_number_of_minutes_is_replayed_to_its_last_one(minutes):
+    job = replace(own_physics("orders", (of := learned()), objectives_of(of, None, 0.05)), seconds=60 * minutes)
+    assert int(3_600 * job.case().hours) == 60 * minutes
+
+
 def test_a_minute_that_was_not_measured_lies_on_a_line_between_its_neighbours():
     rates = np.full(26 * 60, 550.0)
     rates[100:102], rates[102] = np.nan, 850.0
@@ -210,6 +223,12 @@ def test_the_busiest_day_is_the_one_with_the_most_records():
     begin = busiest_day_s(rates) // 60
     assert begin <= 1_800
     assert begin + 1_440 >= 2_400
+
+
+def test_the_newest_minutes_may_be_of_the_busiest_day():
+    rates = np.full(1_440 + 50, 10.0)
+    rates[1_440:] = 100.0
+    assert busiest_day_s(rates) == 50 * 60
 
 
 class TestConfidence:
