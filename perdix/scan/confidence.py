@@ -46,6 +46,20 @@ def confidence(learned: Learned, workers: int, doubt: str = "") -> Confidence:
     return Confidence(ORDER[place], reason)
 
 
+def legend() -> str:
+    """Return in words what the grades mean, by the limits that give them."""
+    (a_width, b_width, c_width), (a_days, b_days, c_days) = (
+        [f"±{100.0 * width:.0f} %" for width in WIDTHS],
+        [f"{days:.0f} day{'' if days == 1.0 else 's'}" for days in DAYS],
+    )
+    a_share, b_share, c_share = (f"{100.0 * share:.0f} %" for share in COVERAGES)
+    return (
+        f"A: the size ran, what it takes is known to {a_width}, and {a_days} of load are known, {a_share} of the "
+        f"time; B: to {b_width}, or it never ran, or {b_days}, or {b_share}; C: to {c_width}, or {c_days}, or "
+        f"{c_share}, or what was measured contradicts what was learned; D: less"
+    )
+
+
 def _by_width(estimate: Estimate) -> int:
     half = half_width(estimate)
     return next((place for place, limit in enumerate(WIDTHS) if half <= limit), len(WIDTHS))

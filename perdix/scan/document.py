@@ -19,7 +19,8 @@ ASSUMPTIONS: Final = (
     "workers; no other job's physics stands in",
     "the load is known by the minute: what happens within a minute is not seen",
     "a fixed size is the fewest workers that, kept all the time, hold the objective; it is known only afterwards",
-    "nothing limits the workers but what was learned: partitions and memory are not looked at",
+    "nothing limits the workers of a job but what was learned and, where they are known, the partitions of its source; "
+    "memory is not looked at",
 )
 
 

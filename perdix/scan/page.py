@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from perdix.scan.confidence import legend
 from perdix.scan.judging import Judged
 from perdix.scan.pictures import picture
 
@@ -37,6 +38,7 @@ def page(document: Mapping[str, Any], jobs: Sequence[Judged]) -> str:
             unit=(document["price"]["currency"] or "in the currency of the price") if money else "worker-hours",
             saved=lambda row: row["saved_cost_per_month"] if money else row["saved_worker_h_per_month"],
             share=_share(document["summary"]),
+            legend=legend(),
         )
     )
 

@@ -7,16 +7,20 @@ import json
 import re
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 
 import pytest
 
 from perdix.policies.build import check_policy
+from perdix.replay.pace import LONGEST_TICK_S
 from perdix.replay.pricing import pricing_named
+from perdix.scan.confidence import COVERAGES, DAYS, WIDTHS, legend
 from perdix.scan.job_files import text_of, write_job_files
 from perdix.scan.page import page
 from perdix.scan.saving import MONTH_H, price_of_list
 from perdix.scan.table_file import write_csv
 from perdix.scan.webhook import WebhookError, message, send
+from perdix.scan.with_perdix import LOOKS_EVERY_S
 from perdix.settings.access import HttpAccess
 from perdix.settings.stream_job import load_stream_job
 from perdix.settings.yaml_files import SettingsError
@@ -89,6 +93,32 @@ class TestPage:
     def test_a_name_from_outside_is_no_markup(self):
         evil = unjudged("<img src=x>")
         assert "<img src=x>" not in page(told(evil), [evil])
+
+
+class TestWords:
+    """What pages say of grades, limits and looks is what the code does."""
+
+    DOCS = (Path(__file__).parents[2] / "docs" / "scan.md").read_text(encoding="utf-8")
+
+    def test_grades_are_explained_by_the_limits_that_give_them(self):
+        for words in (page(told(ORDERS), [ORDERS]), self.DOCS):
+            assert legend() in words
+        for width, days, coverage in zip(WIDTHS, DAYS, COVERAGES, strict=True):
+            assert f"±{100 * width:.0f} %" in legend()
+            assert f"{days:.0f} day" in legend()
+            assert f"{100 * coverage:.0f} %" in legend()
+
+    def test_partitions_are_looked_at_and_memory_is_not(self):
+        (limits,) = [text for text in told(ORDERS)["assumptions"] if "memory" in text]
+        assert "partitions of its source" in limits
+        assert "memory is not looked at" in limits
+
+    def test_the_pages_say_how_often_the_policy_looks(self):
+        (few, often_s), (more, seldom_s) = LOOKS_EVERY_S
+        assert (
+            f"every {often_s // 60} minutes (every {seldom_s // 60} where more than {few} jobs are judged, every "
+            f"{LONGEST_TICK_S // 60} where more than {more} are)"
+        ) in " ".join(self.DOCS.split())
 
 
 class TestJobFiles:
