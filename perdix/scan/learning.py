@@ -57,9 +57,7 @@ class Learned:
     load: Workload  # what arrived, records/s; NaN where it was not measured
     load_is_derived: bool  # whether it was not measured, but is what was consumed and what the lag grew by
     capacities: Mapping[int, Estimate]  # scale-out -> what it takes, from 1 worker to :attr:`maximum`
-    workers: (
-        Values  # workers of each step of the load, shape ``(n,)``; the last known one is carried on while the job runs
-    )
+    workers: Values  # workers of each step of the load, shape ``(n,)``; the last known one is carried on; 0: stopped
     restarts: Restarts
     usual_latency_ms: float | None  # median of the measured p95 latency; ``None`` where none was measured
     # latency_ms, lag_records, throughput_per_s: as measured in each step, shape ``(n,)``, NaN where not
@@ -91,7 +89,7 @@ class Learned:
 
     @property
     def average_workers(self) -> float:
-        """Mean of the workers that ran."""
+        """Mean of the workers that ran: none while the job was stopped."""
         return float(self.workers.mean())
 
     @property
