@@ -6,7 +6,6 @@ a step. Records are counted in a unit of which a worker takes many, because a tw
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
@@ -61,7 +60,7 @@ class OwnPhysics:
             self.name,
             self.parameters,
             seed=0,
-            hours=math.nextafter(self.seconds / 3_600.0, math.inf),  # never a second less, as rounded down
+            hours=self.seconds / 3_600.0,
             objectives=self.objectives,
             bounds=Bounds(minimum=1, maximum=self.parameters.workers.maximum),
             arrivals=self.arrivals,
