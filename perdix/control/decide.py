@@ -132,7 +132,8 @@ def decide(policy: Policy, situation: Situation, circumstances: Circumstances) -
     The policy is asked even where a guard will hold, because it may have to remember the situation, and because a
     reader wants to know what would have been done.
     """
-    proposed = _ask(policy, situation)
+    answer = answer_of(policy.decide, situation, _impossible, "it failed: ")
+    proposed = _invalid(policy, situation, answer) if isinstance(answer, str) else answer
     if circumstances.contradiction is not None:  # it was asked about what is not so: it shall not remember that
         proposed = replace(proposed, memory=situation.memory)
     decision = founded(proposed, situation) if policy.learns else proposed
@@ -141,12 +142,9 @@ def decide(policy: Policy, situation: Situation, circumstances: Circumstances) -
     return Verdict(decision, proposed)
 
 
-def _ask(policy: Policy, situation: Situation) -> Decision:
-    """Return the policy's answer, or a hold where it fails or answers what cannot be: a defect must not scale a job."""
-    answer = answer_of(policy.decide, situation, _impossible, "it failed: ")
-    if not isinstance(answer, str):
-        return answer
-    sentence = f"The policy {policy.name} cannot be followed: {answer}."
+def _invalid(policy: Policy, situation: Situation, why: str) -> Decision:
+    """Return a hold of a policy that fails or answers what cannot be: a defect must not scale a job."""
+    sentence = f"The policy {policy.name} cannot be followed: {why}."
     return replace(hold(policy.name, situation, Reason.HOLD_INVALID, sentence), mix=situation.mix)
 
 
