@@ -6,10 +6,8 @@ import functools
 import shutil
 import sqlite3
 import sys
-import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -20,6 +18,7 @@ import sqlalchemy as sa
 
 from perdix.settings.home import Home
 from perdix.telemetry.spark.session import spark_session
+from tests.telemetry.wire_server import Wire, answer_of
 
 # No deadline per example, and none for making them: other work on the same cores would decide whether a test passes.
 # The same examples each time, so that a change is judged by what it changed; `make explore` tries new ones, and more.
@@ -108,30 +107,12 @@ def home_at(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Home]:
     return made
 
 
-class _NoSuchPage(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        body = b"404 page not found"
-        self.send_response(404)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    do_POST = do_PATCH = do_DELETE = do_GET
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
 @pytest.fixture
 def proxy_without_mlflow() -> Iterator[str]:
     """Address of a proxy that has lost the MLflow behind it: it answers whatever is asked with a 404 of its own."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _NoSuchPage)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_address[1]}"
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    wire = Wire(answer_of(b"404 page not found", status=b"404 Not Found"))
+    yield wire.url
+    wire.close()
 
 
 @pytest.fixture(scope="session")

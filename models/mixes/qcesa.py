@@ -28,7 +28,7 @@ EXACT_CANDIDATES = (
 )
 EXACT_EPOCH_CANDIDATES = 2_500_000
 SWEEPS = 8
-NEIGHBOURS = 1_000  # candidates in each epoch: all that differ by so many workers that there are no more
+NEIGHBOURS = 1_000  # candidates in each epoch, at most: mixes that differ by ever more workers, up to this number
 MOST_APART = 3
 INDIFFERENCE = 0.02
 

@@ -279,7 +279,7 @@ def _smallest_that_fits(decision: Decision, situation: Situation, circumstances:
 
 
 def _memory_of(scale_out: int, mix: Mapping[str, int], situation: Situation) -> float | None:
-    """Return the memory of so many workers: in MB where their sizes are known, else in workers.
+    """Return the memory of a number of workers: in MB where their sizes are known, else in workers.
 
     ``None`` where they have sizes and not all of them are known.
     """

@@ -195,7 +195,7 @@ def _review(setting: Setting, store: StateStore, target: Target) -> Progress | N
 
 
 def _waited(setting: Setting, memory: JobMemory, progress: Progress | None) -> tuple[JobMemory, Progress | None]:
-    """Return a review in which a target that stays short of what it was asked for does not hold the job for ever."""
+    """Return a review in which a target that stays short of what it was asked for does not hold the job without end."""
     if progress is None:
         return memory, None
     unsettled = memory.unsettled.seen(progress, setting.now_s, setting.tick_interval_s)

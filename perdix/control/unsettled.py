@@ -1,6 +1,6 @@
 """A target that is not at what it was asked for, although perdix waits for nothing: a pod that never gets ready.
 
-Nobody can say whether that ends. So that it does not hold the job for ever, what runs counts after a while as what
+Nobody can say whether that ends. So that it does not hold the job without end, what runs counts after a while as what
 there is, and decisions go on from there.
 """
 

@@ -191,11 +191,11 @@ def put_off(watched: Watched, watching: Watching | None, normal: Normal) -> Watc
 
     ``watching``, ``normal``: what they were before the look.
     """
-    ended = watched.ended
-    if ended is None or ended.decision_id is None or not isinstance(ended.watch.outcome, TimedOut):
+    ended, result = watched.ended, None if watched.ended is None else watched.ended.watch.outcome
+    if ended is None or not watched.failed or not isinstance(result, TimedOut):
         return watched
     # What a pause of days shows would be too much to keep.
-    long = watching is not None and ended.watch.outcome.waited_s > TIMEOUT_S
+    long = watching is not None and result.waited_s > TIMEOUT_S
     goes_on = watching if long else replace(ended, watch=replace(ended.watch, outcome=None))
     return Watched(goes_on, normal, watched.downtimes)
 

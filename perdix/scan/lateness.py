@@ -37,7 +37,7 @@ def known_in_time(learned: Learned, objectives: Objectives) -> bool:
 
 
 def late_share_with(learned: Learned, workers: int, objective_ms: float) -> float:
-    """Return the share of the measured steps that were late although at least so many workers ran.
+    """Return the share of the measured steps that were late although at least ``workers`` ran.
 
     They ran since the delay began: who catches up with many workers was late for having had too few. 0 where nothing
     was measured.

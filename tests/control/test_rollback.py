@@ -206,13 +206,19 @@ def test_a_scale_out_that_the_target_calls_done_and_after_which_the_job_stands_s
     assert sizes_asked(rig) == [5, 4], "nor is it taken back where it does not help"
 
 
-def test_a_pause_and_a_target_that_cannot_be_read_put_the_taking_back_off(store: StateStore) -> None:
-    """Just then the watch of a job that stands still in its new pods comes to its end."""
+def paused_while_it_stands(store: StateStore, minutes: int) -> Rig:
+    """A job that stands still since it was rescaled, and is paused before that is found out."""
     rig = five_for_four(store)
     rig.minutes(1)
     rig.source.change = standing_since(rig.now_s)
     rig.minutes(3)
-    store.journal.pause("orders", rig.now_s + 15 * MINUTE, rig.now_s, "on call is looking")
+    store.journal.pause("orders", rig.now_s + minutes * MINUTE, rig.now_s, "on call is looking")
+    return rig
+
+
+def test_a_pause_and_a_target_that_cannot_be_read_put_the_taking_back_off(store: StateStore) -> None:
+    """Just then the watch of a job that stands still in its new pods comes to its end."""
+    rig = paused_while_it_stands(store, minutes=15)
     rig.minutes(14)
     rig.target.unreadable = "no route to host"
     rig.minutes(4)
@@ -223,11 +229,7 @@ def test_a_pause_and_a_target_that_cannot_be_read_put_the_taking_back_off(store:
 
 
 def test_a_job_that_came_back_during_a_pause_is_not_taken_back(store: StateStore) -> None:
-    rig = five_for_four(store)
-    rig.minutes(1)
-    rig.source.change = standing_since(rig.now_s)
-    rig.minutes(3)
-    store.journal.pause("orders", rig.now_s + 30 * MINUTE, rig.now_s, "on call is looking")
+    rig = paused_while_it_stands(store, minutes=30)
     rig.minutes(17)
     rig.source.change = None
     rig.minutes(20)

@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from perdix.scan.learning import CannotJudgeError, learn, restarts_of
+from perdix.scan.learning import CannotJudgeError, Restarts, learn, restarts_of
 from perdix.scan.reading import ALL_WORKERS, Past
 from perdix.settings.stream_job import Bounds
 from perdix.telemetry.plausible import plausible_ranges, screened
-from perdix.telemetry.window import Window
+from perdix.telemetry.window import Values, Window
 
 WORKERS = ("tm-1", "tm-2")
 LINE = 0.1  # CPU of an idle worker
@@ -100,6 +100,12 @@ def test_what_the_server_refused_is_told_as_refused_and_not_as_absent():
         learn(refused)
 
 
+def restarts(times_s: Values, uptime_s: Values, throughput_per_s: Values) -> Restarts:
+    """What a minute-by-minute window of one job shows of its restarts; arrays of shape ``(n,)``."""
+    of_workers = {"throughput_per_s": throughput_per_s[:, None]}
+    return restarts_of(Window("j", 60.0, times_s, (ALL_WORKERS,), {"uptime_s": uptime_s}, of_workers))
+
+
 def test_restarts_are_seen_by_the_uptime_and_their_standstill_by_the_throughput():
     times_s = window(2, 60.0)
     uptime = times_s + 5_000.0
@@ -107,9 +113,7 @@ def test_restarts_are_seen_by_the_uptime_and_their_standstill_by_the_throughput(
     stopped = (times_s > 3_000.0) & (times_s <= 3_240.0)
     uptime[stopped], throughput[stopped] = np.nan, np.nan
     uptime[times_s > 3_240.0] = times_s[times_s > 3_240.0] - 3_230.0
-    seen = restarts_of(
-        Window("j", 60.0, times_s, (ALL_WORKERS,), {"uptime_s": uptime}, {"throughput_per_s": throughput[:, None]})
-    )
+    seen = restarts(times_s, uptime, throughput)
     assert seen.seen == 1
     assert seen.standstill_s == pytest.approx(230.0, abs=60.0)
 
@@ -120,9 +124,7 @@ def test_a_restart_in_idle_hours_is_no_standstill_of_hours():
     uptime = np.where(times_s <= 7_200.0, times_s + 5_000.0, times_s - 7_270.0)
     uptime[times_s == 7_260.0] = np.nan
     throughput = np.where((times_s > 600.0) & (times_s <= 9_000.0), 0.0, 100.0)
-    seen = restarts_of(
-        Window("j", 60.0, times_s, (ALL_WORKERS,), {"uptime_s": uptime}, {"throughput_per_s": throughput[:, None]})
-    )
+    seen = restarts(times_s, uptime, throughput)
     assert seen.seen == 1
     assert seen.standstill_s == pytest.approx(70.0, abs=60.0)
 
@@ -132,9 +134,7 @@ def test_a_job_that_loses_a_worker_stands_still_although_its_uptime_goes_on_unti
     uptime = np.where(times_s <= 3_060.0, times_s + 5_000.0, times_s - 3_130.0)
     uptime[times_s == 3_120.0] = np.nan
     throughput = np.where((times_s > 3_000.0) & (times_s <= 3_120.0), 0.0, 100.0)
-    seen = restarts_of(
-        Window("j", 60.0, times_s, (ALL_WORKERS,), {"uptime_s": uptime}, {"throughput_per_s": throughput[:, None]})
-    )
+    seen = restarts(times_s, uptime, throughput)
     assert seen.standstill_s == pytest.approx(100.0)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from rich import box
 from rich.table import Table
 
-from perdix.cli.output import console, mean_and_sd, styled
+from perdix.cli.output import console, mean_and_sd
 from perdix.cli.replay import options
 from perdix.cli.replay.options import family_or_none, seeds_from, sink_of
 
@@ -72,13 +72,11 @@ def replay_hosts(
 
 def _show(document: Mapping[str, Any]) -> None:
     """Print a campaign's document."""
-    topology, seeds = document["topology"], document["seeds"]
-    console.print(
-        styled(f"\n{topology['name']}:", "bold"),
-        f"{document['seconds'] / 60:.4g} min, "
-        f"{len(seeds)} seed{'s' if len(seeds) > 1 else ''}; a host costs {topology['price_per_h']:g} an hour, "
-        f"a delayed item {topology['penalty']:g}",
-    )
+    from perdix.cli.replay.results import print_head
+
+    topology = document["topology"]
+    costs = f"a host costs {topology['price_per_h']:g} an hour, a delayed item {topology['penalty']:g}"
+    print_head(document, topology["name"], costs)
     for pattern in document["patterns"]:
         mine = [one for one in document["summary"] if one["pattern"] == pattern and one["seeds"]]
         if mine:

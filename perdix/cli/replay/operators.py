@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rich import box
 from rich.table import Table
 
-from perdix.cli.output import UserError, console, mean_and_sd, styled
+from perdix.cli.output import UserError, console, mean_and_sd
 from perdix.cli.replay import options
 from perdix.cli.replay.options import seeds_from, sink_of
 
@@ -85,13 +85,10 @@ def _counts(text: str) -> dict[str, int]:
 
 def _show(document: Mapping[str, Any]) -> None:
     """Print a campaign's document."""
-    dataflow, seeds = document["dataflow"], document["seeds"]
-    console.print(
-        styled(f"\n{dataflow['name']}:", "bold"),
-        f"{document['seconds'] / 60:.4g} min, "
-        f"{len(seeds)} seed{'s' if len(seeds) > 1 else ''}; instances in the order "
-        f"{' / '.join(dataflow['operators'])}",
-    )
+    from perdix.cli.replay.results import print_head
+
+    dataflow = document["dataflow"]
+    print_head(document, dataflow["name"], f"instances in the order {' / '.join(dataflow['operators'])}")
     grid = Table(header_style="bold", box=box.SIMPLE_HEAD)
     grid.add_column("policy", overflow="fold", min_width=POLICY_WIDTH)
     for head in HEADS:
@@ -100,7 +97,7 @@ def _show(document: Mapping[str, Any]) -> None:
         grid.add_row(one["policy"], *(_cells(one, document) if one["seeds"] else "-" * len(HEADS)))
     console.print(grid)
     for one in document["results"]:
-        if one["seed"] == seeds[0]:
+        if one["seed"] == document["seeds"][0]:
             console.print(f"{one['policy']}: {_path(one)}")
 
 

@@ -47,7 +47,7 @@ def carry_out(
     Raises ``UserError`` when the folder of the results cannot be written.
 
     ``show``: prints the document for people, where it is not printed as JSON.
-    ``drawn``: what people are told that the folder holds beside series and document.
+    ``drawn``: what the folder is said to hold beside series and document.
     """
     from perdix.cli.how_long import counted, replay_s, say_beforehand
     from perdix.cli.replay.job_text import progress_bar
@@ -73,6 +73,14 @@ def carry_out(
         complaints.print(styled("failed:", "bold red"), what)
     if document["failed"]:
         raise typer.Exit(1)
+
+
+def print_head(document: Mapping[str, Any], name: str, more: str) -> None:
+    """Print what was replayed, above a campaign's table."""
+    from perdix.cli.how_long import counted
+
+    length, seeds = f"{document['seconds'] / 60:.4g} min", counted(len(document["seeds"]), "seed")
+    console.print(styled(f"\n{name}:", "bold"), f"{length}, {seeds}; {more}")
 
 
 def _written(
