@@ -123,7 +123,8 @@ def _with_rates(memory: JobMemory, observation: Observation, scale_out: int) -> 
     """Let what is known of capacity and latency learn from what the job did (Daedalus, 3.1; Phoebe, 3.1).
 
     While a backlog is worked off, throughput shows what the job can do and latency nothing; in steady operation it is
-    the other way round. A minute in which the backlog only began shows neither: it was idle before.
+    the other way round. A minute in which the backlog only began shows neither: it was idle before. What the capacity
+    does not learn from (a slow sink, a lag that follows committed offsets) is no highest rate of the profile either.
     """
     capacity, profiled = memory.capacity, memory.profiled
     rate_per_s, uptime_s, now_s = observation.throughput_per_s, observation.uptime_s, observation.end_s
@@ -135,9 +136,11 @@ def _with_rates(memory: JobMemory, observation: Observation, scale_out: int) -> 
         if waited is None or not waited > BEHIND_S * rate_per_s:
             return replace(memory, capacity=capacity)
         arrives_per_s = math.nan if observation.workload_per_s is None else observation.workload_per_s
-        capacity = capacity.worked_off(scale_out, rate_per_s, now_s, arrives_per_s=arrives_per_s)
-        profiled = None if profiled is None else profiled.caught_up(scale_out, rate_per_s)
-        return replace(memory, capacity=capacity, profiled=profiled)
+        learned = capacity.worked_off(scale_out, rate_per_s, now_s, arrives_per_s=arrives_per_s)
+        accepted = learned.behind is not None and learned.behind is not capacity.behind
+        if profiled is not None and accepted:
+            profiled = profiled.caught_up(scale_out, rate_per_s)
+        return replace(memory, capacity=learned, profiled=profiled)
     memory, soon = replace(memory, capacity=capacity), now_s - memory.profile_learned_s < LEARNS_EVERY_S
     if profiled is None or uptime_s < SETTLED_S or latency_ms is None or soon:
         return memory

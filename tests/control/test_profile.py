@@ -187,12 +187,37 @@ def test_while_a_backlog_is_worked_off_throughput_tells_of_t_max_and_latency_of_
         "lag_records": 2e6,
         "waited_records": 1e6,
         "latency_p95_ms": 40_000.0,
-        "throughput_per_s": 60_000.0,
+        "throughput_per_s": 76_000.0,
     }
     learned, at_s = after(seen, uptime_s=130.0, **behind)
-    assert learned == taught().caught_up(8, 60_000.0).to_state()
+    assert learned == taught().caught_up(8, 76_000.0).to_state()
     assert at_s == 0.0
     assert after(seen, uptime_s=110.0, **behind)[0] == taught().to_state(), "a warm-up is no T_max"
+
+
+@pytest.mark.parametrize(
+    ("throughput_per_s", "arrives_per_s"),
+    [(2_000.0, 50_000.0), (50_000.0, 50_000.0)],
+    ids=["a slow sink", "a lag that follows committed offsets"],
+)
+def test_what_says_nothing_of_the_capacity_is_no_highest_rate(
+    seen: Observation, throughput_per_s: float, arrives_per_s: float
+) -> None:
+    """Ten minutes of 2,000/s behind a slow sink took T_max of 5 workers from 83,000/s to 2,000/s."""
+    memory, _ = adopt(JobMemory(), champions(), "orders")
+    memory = believe.update(memory, replace(seen, uptime_s=130.0), Running(8, None, settled=True))
+    before = memory.profiled
+    for _ in range(10):
+        minute = replace(
+            seen,
+            uptime_s=5_000.0,
+            lag_records=5e6,
+            waited_records=4e6,
+            throughput_per_s=throughput_per_s,
+            workload_per_s=arrives_per_s,
+        )
+        memory = believe.with_capacity(memory, minute, Running(8, None, settled=True))
+    assert memory.profiled == before
 
 
 def test_it_tells_what_the_stay_takes_with_and_without_a_profile(seen: Observation) -> None:
