@@ -94,5 +94,5 @@ def read_profile(path: Path) -> Profile:
 
 
 def newest_profile(folder: Path, job: str) -> tuple[Path, Profile] | None:
-    """Return the profile of a job that ended last, and its file; ``None`` when the job was never profiled."""
-    return newest(folder / job, read_profile, lambda profile: profile.ended_s)
+    """Return the profile of a job that began last, and its file; ``None`` when the job was never profiled."""
+    return newest(folder / job, read_profile, lambda profile: (profile.began_s, profile.ended_s))

@@ -96,5 +96,5 @@ def read_samples(path: Path) -> OperatorSamples:
 
 
 def newest_samples(folder: Path, operator: str) -> tuple[Path, OperatorSamples] | None:
-    """Return the samples of an operator that ended last, and their file; ``None`` when it was never sampled."""
-    return newest(folder / operator, read_samples, lambda samples: samples.ended_s)
+    """Return the samples of an operator that began last, and their file; ``None`` when it was never sampled."""
+    return newest(folder / operator, read_samples, lambda samples: (samples.began_s, samples.ended_s))

@@ -44,8 +44,13 @@ def require(rows: pd.DataFrame, columns: Sequence[str], one: str, *, what: str, 
 
 
 def newest(
-    folder: Path, read: Callable[[Path], Content], ended_s: Callable[[Content], float]
+    folder: Path, read: Callable[[Path], Content], span_s: Callable[[Content], tuple[float, float]]
 ) -> tuple[Path, Content] | None:
-    """Return the file of a folder whose content ended last, and that content; ``None`` where there is no file."""
+    """Return the file of a folder whose content began last, and that content; ``None`` where there is no file.
+
+    A twin's time begins with the wall clock and then runs hours ahead of it, so that its end says nothing of the order.
+
+    ``span_s``: when a content began and ended; of several that began together, the one that ended last is the newest.
+    """
     found = [(path, read(path)) for path in sorted(folder.glob("*.parquet"))]
-    return max(found, key=lambda item: (ended_s(item[1]), item[0].name), default=None)
+    return max(found, key=lambda item: (span_s(item[1]), item[0].name), default=None)

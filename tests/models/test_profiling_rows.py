@@ -15,13 +15,13 @@ from perdix.models.profiling.rows import (
 )
 
 
-def profile(job="cars", ended_s=10.0, **changes):
+def profile(job="cars", ended_s=10.0, began_s=1.0, **changes):
     points = (
         ProfilePoint(2, 20_000.0, 19_990.5, 1_012.25, valid=True),
         ProfilePoint(2, 40_000.0, 36_000.0, math.nan, valid=False),
     )
     base = {"points": points, "maximum_per_s": {2: 36_500.0, 5: 83_000.0}, "worker_s": 840.0, "downtimes_s": (31.5,)}
-    return Profile(job, began_s=1.0, ended_s=ended_s, **{**base, **changes})
+    return Profile(job, began_s=began_s, ended_s=ended_s, **{**base, **changes})
 
 
 def test_rows_carry_everything(tmp_path):
@@ -39,14 +39,16 @@ def test_the_file_is_named_by_job_and_content(tmp_path):
     assert profile_digest(profile()) != profile_digest(profile(worker_s=841.0))
 
 
-def test_the_newest_is_the_one_that_ended_last(tmp_path):
+def test_the_newest_is_the_one_that_began_last(tmp_path):
+    """A twin's clock begins with the wall's and runs hours ahead of it."""
     assert newest_profile(tmp_path, "cars") is None
-    late = write_profile(profile(ended_s=30.0), tmp_path)
-    write_profile(profile(ended_s=20.0), tmp_path)
-    found = newest_profile(tmp_path, "cars")
-    assert found is not None
-    assert found[0] == late
-    assert found[1].ended_s == 30.0
+    write_profile(profile(began_s=1_000.0, ended_s=26_200.0), tmp_path)
+    late = write_profile(profile(began_s=1_060.0, ended_s=2_000.0), tmp_path)
+    for _ in range(2):
+        found = newest_profile(tmp_path, "cars")
+        assert found is not None
+        assert found[0] == late
+        write_profile(profile(began_s=1_060.0, ended_s=1_500.0), tmp_path)  # of two that began together, not this one
 
 
 def test_what_is_no_profile_says_so(tmp_path):

@@ -53,10 +53,11 @@ def test_any_samples_survive_their_rows(samples: list[Sample], failed: list[Fail
     assert samples_digest(again) == samples_digest(found)
 
 
-def test_the_newest_is_the_one_that_ended_last(tmp_path: Path) -> None:
+def test_the_newest_is_the_one_that_began_last(tmp_path: Path) -> None:
+    """A twin's clock begins with the wall's and runs hours ahead of it."""
     assert newest_samples(tmp_path, "parse") is None
-    older = write_samples(FOUND, tmp_path)
-    newer = replace(FOUND, ended_s=FOUND.ended_s + 1.0)
+    older = write_samples(replace(FOUND, began_s=1_000.0, ended_s=29_140.0), tmp_path)
+    newer = replace(FOUND, began_s=1_300.0, ended_s=8_620.0)
     path = write_samples(newer, tmp_path)
     assert older != path
     assert newest_samples(tmp_path, "parse") == (path, newer)
