@@ -315,7 +315,7 @@ class ScaleOuts:
     @property
     def known(self) -> bool:
         """True when anything is known of the capacity."""
-        return bool(self._typical)
+        return bool(self.typical)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -386,7 +386,7 @@ class ScaleOuts:
         return self._stay if earlier is None or self._stay is None else earlier.of_any_stay().combined(self._stay)
 
     @cached_property
-    def _typical(self) -> dict[int, Evidence]:
+    def typical(self) -> dict[int, Evidence]:
         """What every scale-out leads to expect of any stay."""
         current = self._current
         return {**self.memory, **({current.scale_out: current.of_any_stay()} if current else {})}
@@ -395,7 +395,7 @@ class ScaleOuts:
         """Return what is expected of every scale-out, with a source of so many partitions."""
         if partitions not in self._expectations:
             self._expectations[partitions] = Expectation(
-                self._typical, self._current, self._now_s, partitions, self.warnings, self.groups
+                self.typical, self._current, self._now_s, partitions, self.warnings, self.groups
             )
         return self._expectations[partitions]
 

@@ -98,8 +98,10 @@ def _adopt_capacity(memory: JobMemory, row: ChampionRow | None, _: Shared) -> Jo
     if _same(memory.capacity_version, memory.capacity_digest, row):
         return memory if memory.capacity_digest else replace(memory, capacity_digest=row.digest)
     trained = ScaleOuts.from_state(orjson.loads(row.state))
-    # What this loop has seen itself is newer than any training set.
-    model = memory.capacity.believing(trained.memory.values()) if memory.capacity.known else trained
+    # What this loop has seen itself is newer than any training set. The last stay of that is over, unless it is the one
+    # that goes on here, which would count twice.
+    over = trained.memory if trained.scale_out == memory.capacity.scale_out else trained.typical
+    model = memory.capacity.believing(over.values()) if memory.capacity.known else trained
     return replace(memory, capacity=model, capacity_version=row.version, capacity_digest=row.digest)
 
 

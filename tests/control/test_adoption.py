@@ -136,6 +136,26 @@ def test_a_capacity_of_the_same_number_from_another_registry_is_taken_in(store: 
     assert 8 not in memory.capacity.memory
 
 
+def test_the_last_stay_of_a_training_is_believed_too() -> None:
+    """Its lines are of workers that are gone, and 8 workers "never ran at this size"."""
+    trained = stay(stay(ScaleOuts(), 4), 8, start_s=4_000.0)
+    text = orjson.dumps(trained.to_state()).decode()
+    source = GivenChampions({CAPACITY: FleetChampions(CAPACITY, 1, {"orders": ChampionRow("line", text, 1)})})
+    memory, notes = adopt(JobMemory(capacity=stay(ScaleOuts(), 2, start_s=8_000.0)), source, "orders")
+    assert notes == ()
+    for scale_out in (4, 8):
+        found = memory.capacity.capacity(scale_out)
+        assert found.seen
+        assert found.per_s == pytest.approx(trained.capacity(scale_out).per_s, rel=0.05)
+
+
+def test_the_stay_that_goes_on_does_not_count_twice() -> None:
+    text = orjson.dumps(stay(stay(ScaleOuts(), 4), 8, start_s=4_000.0).to_state()).decode()
+    source = GivenChampions({CAPACITY: FleetChampions(CAPACITY, 1, {"orders": ChampionRow("line", text, 1)})})
+    memory, _ = adopt(JobMemory(capacity=stay(ScaleOuts(), 8, start_s=4_000.0)), source, "orders")
+    assert set(memory.capacity.memory) == {4}
+
+
 def test_an_alias_that_was_taken_away_leads_to_the_fallback_at_once(store: StateStore) -> None:
     rig = Rig.of(store, LOW, champions=champion(constant(LOW, 0.5), START_S + WARM_S))
     rig.minutes(3)
