@@ -81,7 +81,7 @@ def _through(rates: Values, step_s: float, capacities: Values, downtimes: Values
     arrived = np.cumsum(rates) * step_s
     # Before the restart the job does nothing: the negative product there is below any backlog, as it must be.
     spare = capacities[:, None] * (ends - downtimes[:, None]) - arrived
-    reached = spare >= backlog
+    reached = (spare >= backlog) & (capacities > 0)[:, None]
     within = reached.any(axis=1)
     step = np.argmax(reached, axis=1)
     found = _beyond(capacities, downtimes, backlog, rates[-1], horizon_s=ends[-1], arrived=arrived[-1])

@@ -54,6 +54,14 @@ def test_a_forecast_above_capacity_adds_backlog():
     )
 
 
+def test_no_capacity_never_catches_up_whatever_arrives():
+    """With nothing in the first step, all that was to be done seemed done."""
+    later = forecast(np.array([0.0, 1_000.0, 1_000.0]), 60.0)
+    for capacity in (0.0, -5.0, math.nan):
+        assert predict_recovery_s(later, capacity, 30.0, 10.0, 0.0) == math.inf
+    assert predict_recovery_s(later, 2_000.0, 30.0, 10.0, 0.0) == 30.0
+
+
 def test_never_catches_up():
     for capacity in (0.0, -5.0, math.nan, 100_000.0, 50_000.0):
         assert predict_recovery_s(FLAT, capacity, 30, 10, 100_000) == math.inf
