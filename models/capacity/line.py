@@ -37,6 +37,11 @@ class IdleShare:
     cpu: float = 0.09
     sd: float = 0.04
 
+    @property
+    def least_cpu(self) -> float:
+        """What it hardly falls below: less by a standard deviation, and never below 0."""
+        return max(self.cpu - self.sd, 0.0)
+
 
 @dataclass(frozen=True)
 class Fit:

@@ -156,14 +156,13 @@ class ScaleOuts:
 
     def _left(self) -> ScaleOuts:
         """Return the model after the end of a stay: what it taught is remembered, and its lines are gone."""
-        idle = self.idle if self._total is None else self._total.idle
         return replace(
             self._remembering(),
             workers=Workers(),
             outgrown=Workers(),
             surprises=0,
             behind=None,
-            idle=idle,
+            idle=self.idle_share,
             dealt_minutes=0.0,
             dealt_to=(),
         )
@@ -207,7 +206,7 @@ class ScaleOuts:
             return self
         if self.dealt_to and self.dealt_to != subtasks.workers:
             return self  # after a failure subtasks may be elsewhere: a worker's line mixes two of them
-        shares = self.workers.shares(subtasks.workers, self.idle if self._total is None else self._total.idle)
+        shares = self.workers.shares(subtasks.workers, self.idle_share)
         if shares is None:
             return self
         if partitions is not None and self._stay is not None and read_unevenly(self._stay, partitions):
@@ -219,7 +218,7 @@ class ScaleOuts:
     def _missed(self, found: Against) -> bool:
         """Whether far more or less was done than the lines say, or than any likely idle share explains."""
         believed, done = found.believed_per_s, found.done_per_s
-        idle = self.idle if self._total is None else self._total.idle
+        idle = self.idle_share
         likely = (max(idle.cpu - LIKELY_SDS * idle.sd, 0.0), idle.cpu + LIKELY_SDS * idle.sd)
         explained = [believed, *filter(math.isfinite, map(found.explained_per_s, likely))]
         off = max(min(explained) - done, done - max(explained))
@@ -353,6 +352,11 @@ class ScaleOuts:
         if minimum < 1:
             raise ValueError(f"capacity is asked for 1 worker or more, not {minimum}")
         return self._expectation(partitions).estimates(range(minimum, maximum + 1), dated=dated)
+
+    @property
+    def idle_share(self) -> IdleShare:
+        """What is believed of the CPU load at which nothing is processed."""
+        return self.idle if self._total is None else self._total.idle
 
     @cached_property
     def _total(self) -> Total | None:

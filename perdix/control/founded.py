@@ -15,7 +15,8 @@ from perdix.policies.wording import workers
 
 LITTLE_CPU = 0.5  # of the hottest worker: below, nobody needs more workers for lack of CPU
 MUCH_CPU = 0.9  # of the hottest worker: above, more workers are needed whatever the rates say
-IDLE_CPU = 0.2  # that a worker may use whatever it does
+IDLE_CPU = 0.2  # that a worker may use whatever it does, before more is known of the job
+MOST_IDLE_CPU = 0.4  # that is believed of any job: workers that use more of their CPU do something
 MOST_CPU = 1.1  # of a worker, estimated from what is used now: more than it has, whatever is off by a little
 FAR_CPU = 1.5  # likewise: above, one of the two is wrong; up to it, many workers may need more CPU for the same work
 EASY_CPU = 0.75  # likewise: what workers that are given back by CPU alone leave to the others
@@ -95,12 +96,13 @@ def _as_cpu_allows(proposed: Decision, situation: Situation) -> Decision:
         return proposed
     highest, now_per_s = situation.forecast.maximum_per_s(), situation.workload_per_s
     falls = min(highest / now_per_s, 1.0) if now_per_s > 0 and highest > 0 else 1.0
-    used = max(situation.cpu_load - IDLE_CPU, 0.0) * situation.scale_out * falls
-    each = used / proposed.scale_out + IDLE_CPU
+    idle_cpu = max(IDLE_CPU, min(situation.idle_cpu, MOST_IDLE_CPU))
+    used = max(situation.cpu_load - idle_cpu, 0.0) * situation.scale_out * falls
+    each = used / proposed.scale_out + idle_cpu
     if situation.scale_out > situation.bounds.maximum or not each > MOST_CPU:
         return proposed
     on = f"on {workers(proposed.scale_out, {})} what is used now would take {each:.0%} of the CPU of each"
-    fewest = math.ceil(used / (EASY_CPU - IDLE_CPU))
+    fewest = math.ceil(used / (EASY_CPU - idle_cpu))
     if situation.cpu_load < LITTLE_CPU and each <= FAR_CPU and fewest < situation.scale_out:
         sentence = f"{fewest} instead of {proposed.scale_out} workers: {on}. {proposed.sentence}"
         return replace(proposed, scale_out=fewest, sentence=sentence, recovery_s=proposed.recovery_at(fewest))

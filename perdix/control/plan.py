@@ -169,4 +169,5 @@ def _situation(
         foresight=foresight(minutes),
         further=beliefs.further,
         events=tuple(dict.fromkeys(one.name for one in beliefs.events if one.changes)),
+        idle_cpu=memory.capacity.idle_share.least_cpu,
     )

@@ -109,6 +109,7 @@ class Situation:
     # How far ahead the load can be foreseen at all; ``None`` while that is not known
     foresight: Foresight | None = None
     events: tuple[str, ...] = ()  # names of the known events that the forecast reckons with
+    idle_cpu: float = 0.0  # CPU load, as a ratio, that a worker of this job was found to use at least, whatever it does
     # A forecast in longer steps of more than the other one covers, for a policy that looks so far, where such forecasts
     # came true on this job; ``None`` where they did not, or not yet
     further: Forecast | None = None

@@ -426,6 +426,18 @@ def test_idle_workers_are_given_back_as_far_as_cpu_allows_where_rates_say_a_litt
     assert (far.scale_out, far.reason) == (45, Reason.HOLD_BLIND), "one of the two is wrong"
 
 
+def test_cpu_that_workers_use_whatever_they_do_is_no_contradiction_to_a_load_of_nothing() -> None:
+    """Seen in the zoo: 49 workers that each idle at 30 % stood through 17 hours without a record, as "blind"."""
+    nothing = seen(scale_out=49, workload_per_s=0.0, cpu_load=0.3, bounds=Bounds(minimum=1, maximum=54))
+    runs = circumstances(running=Running(49, None, settled=True))
+    unknown = decide(Learning(1), nothing, runs).decision
+    assert (unknown.scale_out, unknown.reason) == (49, Reason.HOLD_BLIND), "nobody knows what they idle at"
+    given_back = decide(Learning(1), replace(nothing, idle_cpu=0.28), runs).decision
+    assert given_back.scale_out == 3, "as many as have the CPU that is used"
+    works = decide(Learning(1), replace(nothing, cpu_load=0.6, idle_cpu=0.6), runs).decision
+    assert (works.scale_out, works.reason) == (49, Reason.HOLD_BLIND), "who uses so much does something"
+
+
 def test_a_load_that_cannot_be_foreseen_is_not_gone_after() -> None:
     verdict = decide(Learning(9), seen(NOISE, worker_cpu=(0.7,)), circumstances())
     assert verdict.decision.scale_out != 9
