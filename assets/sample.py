@@ -26,6 +26,7 @@ from perdix.settings.yaml_files import SettingsError
 if TYPE_CHECKING:
     from perdix.models.sampling.contract import SamplingRule
     from perdix.models.sampling.samples import OperatorSamples
+    from perdix.profiling.sampling import SamplingPlan
     from perdix.profiling.sampling_instance import SamplingInstances
     from perdix.twin.operators.parameters import OperatorTwinParameters
 
@@ -51,6 +52,7 @@ class Sampled:
 
     rule: "SamplingRule"
     sizes: Grid
+    plan: "SamplingPlan"
     of: "OperatorTwinParameters | tuple[StreamJob, Profiling]"
 
     @property
@@ -100,7 +102,7 @@ def sample_job(
     was not given back, in words.
     """
     from perdix.models.sampling.rows import write_samples
-    from perdix.profiling.sampling import SamplingPlan, sample_operator
+    from perdix.profiling.sampling import sample_operator
 
     left: list[str] = []
 
@@ -115,7 +117,7 @@ def sample_job(
             sampled.rule,
             sampled.sizes,
             instances,
-            SamplingPlan(config.window_s, config.first_share),
+            sampled.plan,
             on_progress=lambda progress: context.log.info(f"{job}: {progress}"),
             on_left=on_left,
         )
@@ -138,10 +140,11 @@ def _instances(workspace: Workspace, sampled: Sampled, config: SampleConfig) -> 
 def what_is_sampled(config: SampleConfig, job: str, workspace: Workspace) -> Sampled:
     """Return what is sampled.
 
-    Raises ``SettingsError`` when there is no such operator, job or method, or the job cannot be called so, or may not
-    be sampled.
+    Raises ``SettingsError`` when there is no such operator, job or method, when the job cannot be called so, or may not
+    be sampled, and when windows are so long that no size would converge.
     """
     from perdix.models.sampling.course import rule_called
+    from perdix.profiling.sampling import SamplingPlan
     from perdix.twin.operators.parameters import load_operator
 
     if not NAME.fullmatch(job):
@@ -150,16 +153,22 @@ def what_is_sampled(config: SampleConfig, job: str, workspace: Workspace) -> Sam
         rule = rule_called(config.method)
     except ValueError as error:
         raise SettingsError(str(error)) from error
+    plan = SamplingPlan(config.window_s, config.first_share)
+    if plan.window_s > plan.longest_window_s:
+        raise SettingsError(
+            f"window of {plan.window_s} s: no size would converge within {plan.most_s} s; {plan.longest_window_s} s at "
+            f"most, where the share begins with {plan.first_share:g}"
+        )
     if not config.live:
         operator = load_operator(config.operator or job, workspace.conf_part("operators"))
-        return Sampled(rule, operator.sizes, operator)
+        return Sampled(rule, operator.sizes, plan, operator)
     settings, profiling = profilable_job(workspace, job)
     if profiling.sizes is None or None in (profiling.resize, profiling.restore, profiling.most_per_s):
         raise SettingsError(
             f"job '{job}': to sample it, 'profiling' in its file needs 'resize', 'restore', 'sizes' and 'most_per_s', "
             "as conf/jobs/README.md shows"
         )
-    return Sampled(rule, profiling.sizes, (settings, profiling))
+    return Sampled(rule, profiling.sizes, plan, (settings, profiling))
 
 
 def samples_metadata(found: "OperatorSamples", path: Path, sampled: Sampled) -> dict[str, Any]:

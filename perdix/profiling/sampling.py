@@ -6,6 +6,7 @@ step by step, until its throughput no longer follows; what it then processes, on
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -38,6 +39,12 @@ class SamplingPlan:
             raise ValueError(f"windows of {self.window_s} s must fit into {self.most_s} s")
         if not (0 < self.first_share <= 1 and self.raised_by > 1 and 0 < self.follows <= 1):
             raise ValueError(f"shares lie within 0 and 1 and are raised by more than 1, found {self}")
+
+    @property
+    def longest_window_s(self) -> int:
+        """Of how many seconds a window may be, so that a size can be raised to all of the load and then converge."""
+        raised = math.ceil(-math.log(self.first_share) / math.log(self.raised_by))
+        return self.most_s // (raised + 2 * self.convergence.fewest)
 
 
 @dataclass(frozen=True)

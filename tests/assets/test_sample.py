@@ -194,3 +194,11 @@ def test_a_running_job_whose_file_names_no_sizes_is_not_sampled(run: Run) -> Non
     result = run.go(("parse", "parse"), live=True)
     assert not result.success
     assert "'profiling' in its file needs 'resize', 'restore', 'sizes' and 'most_per_s'" in failure(result)
+
+
+@pytest.mark.parametrize(("window_s", "first_share"), [(121, 0.01), (300, 0.01), (2_400, 1.0)])
+def test_windows_in_which_no_size_converges_in_time_are_refused(window_s: int, first_share: float) -> None:
+    """A size is given up after 40 minutes: with windows of 5 minutes each of 43 sizes failed, after 28 hours."""
+    with pytest.raises(SettingsError, match=f"window of {window_s} s: no size would converge within 2400 s; "):
+        what_is_sampled(SampleConfig(operator="co1", window_s=window_s, first_share=first_share), "co1", Workspace())
+    assert what_is_sampled(SampleConfig(operator="co1", window_s=120), "co1", Workspace()).plan.window_s == 120
