@@ -34,7 +34,8 @@ class PhoebeOptions(Strict):
     ``recovery_time_s``: target of the recovery time in seconds; the job's objective when absent.
     ``evaluation_s``: seconds between evaluations; a job that started later than that is left alone, because it recovers
     (paper 3.5).
-    ``horizon_s``: how much of the forecast counts for the projected rate, seconds; a recovery is followed through all of it.
+    ``horizon_s``: how much of the forecast counts for the projected rate, seconds; recoveries are followed through all
+    of it.
     ``bins``: averaging bins of the forecast; the highest is the projected rate.
     ``quantile``: decide on this quantile of the forecast; on the mean when ``None``, as the paper does.
     ``observed``: whether the capacity that was observed of the running deployment counts, where it is less than the
