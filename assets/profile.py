@@ -17,7 +17,7 @@ from pydantic import Field
 from perdix.assets.metadata import picture, records
 from perdix.assets.partitions import one_run, stream_jobs
 from perdix.assets.resources import Workspace
-from perdix.assets.running_job import profilable_job, require_target, running_job
+from perdix.assets.running_job import profilable_job, require_name, require_target, running_job
 from perdix.control.clock import WallClock
 from perdix.profiling.recording import Recording
 from perdix.settings.profiling import Profiling
@@ -91,7 +91,7 @@ def profile_job(
     Raises
     ------
     SettingsError
-        When there is no such twin or job, or it may not be profiled so.
+        When there is no such twin or job, the job cannot be called so, or it may not be profiled so.
     ValueError
         When the plan makes no sense.
     perdix.profiling.deployment.DeploymentError
@@ -106,6 +106,7 @@ def profile_job(
         left.append(what)
         context.log.error(f"{job}: {what}")
 
+    require_name(job)
     with (_the_running_job if config.live else _twins)(context, workspace, config, job) as (plan, deployments):
         found = campaign.profile(
             job,

@@ -1,4 +1,4 @@
-"""A stream job that profiling or sampling may put under load: checked, and opened.
+"""A stream job that is profiled or sampled: its name, and the running one, checked and opened.
 
 Belongs here: what a job file must say before anything is done to the job. Does not belong here: what is done
 (:mod:`perdix.profiling`).
@@ -11,13 +11,19 @@ from typing import TYPE_CHECKING
 
 from perdix.control.clock import WallClock
 from perdix.settings.profiling import Profiling
-from perdix.settings.stream_job import StreamJob
+from perdix.settings.stream_job import NAME, StreamJob
 from perdix.settings.targets import AdvisorySettings
 from perdix.settings.yaml_files import SettingsError
 
 if TYPE_CHECKING:
     from perdix.assets.resources import Workspace
     from perdix.profiling.live.job import LiveJob
+
+
+def require_name(job: str) -> None:
+    """Raise ``SettingsError`` where a stream job cannot be called so: files of its measurements are named by it."""
+    if not NAME.fullmatch(job):
+        raise SettingsError(f"'{job}' is no name of a stream job: letters, digits, '.', '_' and '-', 63 at most")
 
 
 def profilable_job(workspace: "Workspace", job: str) -> tuple[StreamJob, Profiling]:

@@ -16,11 +16,11 @@ from pydantic import Field
 from perdix.assets.metadata import picture, records
 from perdix.assets.partitions import one_run, stream_jobs
 from perdix.assets.resources import Workspace
-from perdix.assets.running_job import profilable_job, running_job
+from perdix.assets.running_job import profilable_job, require_name, running_job
 from perdix.control.clock import WallClock
 from perdix.settings.profiling import Profiling
 from perdix.settings.size_grid import Grid
-from perdix.settings.stream_job import NAME, StreamJob
+from perdix.settings.stream_job import StreamJob
 from perdix.settings.yaml_files import SettingsError
 
 if TYPE_CHECKING:
@@ -147,8 +147,7 @@ def what_is_sampled(config: SampleConfig, job: str, workspace: Workspace) -> Sam
     from perdix.profiling.sampling import SamplingPlan
     from perdix.twin.operators.parameters import load_operator
 
-    if not NAME.fullmatch(job):
-        raise SettingsError(f"'{job}' is no name of a stream job: letters, digits, '.', '_' and '-', 63 at most")
+    require_name(job)
     try:
         rule = rule_called(config.method)
     except ValueError as error:

@@ -86,11 +86,12 @@ def profile(
 def _profiled(name: str, config: dict[str, Any], *, show: bool) -> dict[str, Any]:
     """Profile a job, train on it, and return what came of both: the profile also where nothing could be learned of it.
 
-    Raises ``UserError`` when the profiling itself failed, and as :func:`live_plan_of` and :func:`plan_of` do.
+    Raises ``UserError`` when the profiling itself failed, and as :func:`live_plan_of` and :func:`plan_of` do;
+    ``SettingsError`` when no job can be called so.
     """
     from perdix.assets.profile import ProfileConfig, live_plan_of, plan_of
     from perdix.assets.resources import Workspace
-    from perdix.assets.running_job import profilable_job
+    from perdix.assets.running_job import profilable_job, require_name
     from perdix.cli import runs
     from perdix.cli.stores import home
     from perdix.twin.parameters import load_twin
@@ -101,6 +102,7 @@ def _profiled(name: str, config: dict[str, Any], *, show: bool) -> dict[str, Any
         plan = live_plan_of(chosen, *profilable_job(Workspace(), name))
     else:
         plan = plan_of(chosen, load_twin(chosen.twin))
+        require_name(name)
     if show:
         say_beforehand(*_work_of(plan, live=chosen.live))
     restored = "the job gets the workers back that it had" if chosen.live else None

@@ -80,7 +80,7 @@ def run(tmp_path: Path) -> Iterator[Run]:
     for job in ("orders", "returns"):
         (conf / "twins" / f"{job}.yaml").write_text(SMALL)
     with dg.instance_for_test(temp_dir=str(tmp_path)) as instance:
-        instance.add_dynamic_partitions("stream_jobs", ["orders", "returns", "unknown"])
+        instance.add_dynamic_partitions("stream_jobs", ["orders", "returns", "unknown", "../../evil"])
         yield Run(home, instance, Workspace(home=str(home.root), conf=str(conf)))
 
 
@@ -125,6 +125,14 @@ def test_what_cannot_be_profiled_is_said_with_the_mend(run: Run, config: dict[st
     result = run.go(("returns", "returns"), **config)
     assert not result.success
     assert words in failure(result)
+
+
+def test_a_job_that_cannot_be_called_so_is_not_profiled(run: Run) -> None:
+    """Its profile was written outside of the home."""
+    result = run.go(("../../evil", "../../evil"), twin="orders", fail=False)
+    assert not result.success
+    assert "'../../evil' is no name of a stream job" in failure(result)
+    assert not run.home.profiles.exists() or not list(run.home.profiles.rglob("*.parquet"))
 
 
 class TestPlan:

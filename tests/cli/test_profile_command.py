@@ -136,6 +136,8 @@ def test_a_profiling_that_fails_itself_says_why(monkeypatch: pytest.MonkeyPatch,
     [
         (["wordcont"], "there is no twin 'wordcont'"),
         (["wordcount", "--max", "50"], "maximum 50: the twin 'wordcount' has 12 workers; ask for fewer"),
+        (["wordcount", "--job", "../../evil"], "'../../evil' is no name of a stream job: letters, digits"),
+        (["wordcount", "--job", "my job"], "is no name of a stream job"),
         (["nosuch", "--live"], "there is no stream job 'nosuch'; known: "),
         (
             ["nosuch", "--live", "--job", "other"],
