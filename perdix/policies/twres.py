@@ -84,7 +84,7 @@ def highest_rates_per_s(profiled: Profiled, scale_outs: NDArray[np.int_]) -> Val
 
     The profile's own points where there are three; the profile's regression where there are fewer.
     """
-    known = profiled.highest.known
+    known = [rate for rate in profiled.highest.known if not rate.running]
     if len(known) < 3:
         return profiled.highest.per_s(scale_outs)
     at = np.array([float(one.scale_out) for one in known])

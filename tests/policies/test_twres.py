@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -70,3 +71,10 @@ def test_t_max_is_a_non_negative_regression_on_four_terms_as_its_program_has_it(
     assert found[1:] == pytest.approx(truth[1:], rel=1e-3)
     few = profile_of({2: 2_000.0, 8: 8_000.0})
     assert highest_rates_per_s(few, sizes) == pytest.approx(few.highest.per_s(sizes)), "two points: the profile's line"
+
+
+def test_what_the_running_job_showed_is_no_point_of_its_profile() -> None:
+    """Three minutes of backlog at eight workers let one worker take more than two."""
+    profiled, sizes = profile_of({2: 37_048.0, 5: 83_000.0, 8: 129_000.0, 12: 190_000.0}), np.arange(1, 13)
+    learned = replace(profiled, highest=profiled.highest.learned(8, 100_000.0).learned(8, 100_000.0))
+    assert highest_rates_per_s(learned, sizes) == pytest.approx(highest_rates_per_s(profiled, sizes))
