@@ -125,7 +125,7 @@ class Trees(Regressor):
 
     @classmethod
     def fit(cls, frame: pd.DataFrame, seed: int) -> Self:
-        """Fit on at most 6,000 rows, whole minutes spread evenly."""
+        """Fit on at most ``MOST_ROWS`` rows, whole minutes spread evenly."""
         rows = _with_relative_throughput(frame)
         rows = rows[rows["throughput_per_s"].notna() & rows["cpu_load"].notna()]
         if rows.empty:
