@@ -29,6 +29,7 @@ from perdix.control.state.schema import SCHEMA
 from perdix.control.state.store import StateStore
 from perdix.policies.contract import Reason
 from perdix.policies.planning.budget import MEMORY_S
+from perdix.settings.stream_job import PolicySettings
 from perdix.settings.targets import AdvisorySettings
 from perdix.targets.advisory import AdvisoryTarget
 from perdix.targets.contract import TargetError
@@ -244,6 +245,20 @@ def test_a_job_that_never_could_be_seen_wants_what_its_target_runs_and_says_no_t
     assert seen("desired_timestamp_seconds", stream_job="orders") is None
     assert seen("desired_valid_until_timestamp_seconds", stream_job="orders") is None
     assert seen("current_scale_out", stream_job="orders") == 3, "the target tells it"
+
+
+def test_a_job_that_was_never_judged_wants_what_it_runs_and_says_no_time(store: StateStore, tmp_path: Path) -> None:
+    """Phoebe without a profile: who follows a fresh number would keep an overloaded job from growing."""
+    loop = Loop.of(
+        store, tmp_path, HIGH, scale_out=2, **{**ADVISED, "mode": "act", "policy": PolicySettings(name="phoebe")}
+    )
+    loop.rig.target = AdvisoryTarget()
+    loop.minute(5)
+    seen = loop.scrape()
+    assert seen.label("decision_info", "reason") == Reason.HOLD_UNKNOWN
+    assert seen("desired_scale_out", stream_job="orders") == 2
+    assert seen("desired_timestamp_seconds", stream_job="orders") is None
+    assert seen("desired_valid_until_timestamp_seconds", stream_job="orders") is None
 
 
 def test_without_ticks_only_what_stays_true_is_published(store: StateStore, tmp_path: Path) -> None:

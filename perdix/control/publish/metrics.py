@@ -305,7 +305,7 @@ class _JobFamilies:
             return
         scale_out, mix = _still_wanted(wanted, job.details)
         self.families.add(names.DESIRED, scale_out, job.name)
-        if not wanted.blind:
+        if not wanted.unjudged:
             self.families.add(names.DESIRED_AT, wanted.made_s, job.name)
             self.families.add(names.DESIRED_UNTIL, wanted.valid_until_s, job.name)
         self._mix(names.DESIRED_WORKERS, job.name, mix, sizes)

@@ -67,8 +67,8 @@ class UnreadableError(PlainError):
 class Wanted:
     """The scale-out that is wanted of a job: by which decision, made when, valid until when (epoch seconds).
 
-    ``void`` when that decision was given up or withdrawn: then what runs is wanted. ``blind`` when no metrics were at
-    hand, nor ever before: then it is no decision, and its times mean nothing.
+    ``void`` when that decision was given up or withdrawn: then what runs is wanted. ``unjudged`` when the load was
+    never judged: then it is no decision, and its times mean nothing.
     """
 
     scale_out: int
@@ -77,7 +77,7 @@ class Wanted:
     valid_until_s: float
     mix: Mapping[str, int] = field(default_factory=dict)
     void: bool = False
-    blind: bool = False
+    unjudged: bool = False
 
 
 @dataclass(frozen=True)
@@ -270,8 +270,8 @@ def _wanted(connection: sa.Connection, jobs: Set[str]) -> dict[str, Wanted]:
         for row in connection.execute(query):
             mix = from_text(row.mix or "{}")
             wanted = Wanted(row.scale_out, row.from_scale_out, row.made_s, row.valid_until_s, mix)
-            void, blind = row.state in VOID, row.reason == Reason.HOLD_BLIND
-            found.setdefault(row.job, replace(wanted, void=void, blind=blind))
+            void, none = row.state in VOID, row.reason in UNJUDGED
+            found.setdefault(row.job, replace(wanted, void=void, unjudged=none))
     return found
 
 
