@@ -53,7 +53,14 @@ class DriftState:
         """Return the state of a model that has not forecast yet: the fallback is used until it was usable."""
         return cls(use_fallback=True)
 
-    def observe(self, error: float | None, horizons: Iterable[Missed] = (), *, origin_s: float | None = None) -> Self:
+    def observe(
+        self,
+        error: float | None,
+        horizons: Iterable[Missed] = (),
+        *,
+        origin_s: float | None = None,
+        asking: bool = True,
+    ) -> Self:
         """Return the state after one tick.
 
         Raises ``ValueError`` when the error is negative.
@@ -62,13 +69,16 @@ class DriftState:
         %; ``None`` or NaN when none has come true: nothing is concluded then. Infinite is poor.
         ``horizons``: forecasts whose whole horizon has passed since the last tick, oldest first.
         ``origin_s``: epoch seconds of the forecast that ``error`` is of.
+        ``asking``: ``False`` where a retrain that is due cannot be requested now: it stays due, and is no attempt.
         """
         horizon = self.horizon
         for missed in horizons:
             horizon = horizon.observe(missed)
         seen = replace(self, retrain_due=False, horizon=horizon, ticks_since_request=self.ticks_since_request + 1)
         if error is None or math.isnan(error):
-            return seen._requested() if horizon is not self.horizon else replace(self, retrain_due=False)
+            if horizon is self.horizon:
+                return replace(self, retrain_due=False)
+            return seen._requested() if asking else seen
         if error < 0.0:
             raise ValueError(f"a WAPE cannot be negative: {error}")
         good, usable = error < GOOD, error < USABLE
@@ -79,7 +89,8 @@ class DriftState:
             good_ticks=self.good_ticks + 1 if good else 0,
             usable_ticks=self.usable_ticks + 1 if usable else 0,
         )
-        return counted._switched(good, usable)._closed()._requested(error)
+        judged = counted._switched(good, usable)._closed()
+        return judged._requested(error) if asking else judged
 
     def _switched(self, good: bool, usable: bool) -> Self:
         if not usable:

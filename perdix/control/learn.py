@@ -19,6 +19,7 @@ from perdix.control.observe import Observation
 from perdix.control.reconcile import AVOID_S, SETTLE_S, Progress, still_avoided
 from perdix.control.sizes import learned_mix_share
 from perdix.control.watching import BEHIND_S, Watched, look, put_off
+from perdix.models.drift import DriftState
 from perdix.models.forecasting.contract import Forecast, Workload
 from perdix.models.profiling.validity import KEEPS_UP
 from perdix.models.realised import FIRST_MINUTE_S, Realised, come_true, truth_of
@@ -55,6 +56,7 @@ class Lesson:
     it was seen to its end.
     ``retrain``, ``drift_since_s``: why the champion should be trained anew (``None`` when it need not), and since when
     its forecasts have been poor (epoch seconds).
+    ``unasked``: the state of the drift where that cannot be asked for now: then it is no attempt.
     ``adopted``: whether another champion forecaster was taken in.
     ``roll_back_to``, ``roll_back_mix``: workers to go back to, because the effect of the last rescale was checked and
     failed; and why.
@@ -64,6 +66,7 @@ class Lesson:
     judgement: Judgement = field(default_factory=Judgement)
     outcome: tuple[str, Mapping[str, Any], float | None] | None = None
     retrain: str | None = None
+    unasked: DriftState = field(default_factory=DriftState)
     drift_since_s: float | None = None
     adopted: bool = False
     roll_back_to: tuple[int, str] | None = None
@@ -99,9 +102,9 @@ def learn(
         memory = replace(memory, rejected=memory.rejected.seen(observation.window.rejected))
     if observation.teaches:
         memory = _taught(memory, observation, progress, job=job, believes=believes)
-    judgement, retrain = Judgement(), None
+    judgement, retrain, unasked = Judgement(), None, memory.drift
     if believes:
-        memory, judgement, retrain = _judged(memory)
+        memory, judgement, retrain, unasked = _judged(memory)
         memory = with_fallback(memory)
     slow_s, watched = _slow_s(memory, observation, progress), None
     if progress.took_s > 0.0 and slow_s is not None and progress.desired is not None:
@@ -130,6 +133,7 @@ def learn(
         judgement=judgement,
         outcome=_outcome(watched),
         retrain=retrain,
+        unasked=unasked,
         drift_since_s=memory.drift.began_s if retrain else None,
         adopted=adopted,
         roll_back_to=back,
@@ -147,18 +151,20 @@ def _taught(
     return replace(memory, mix_share=learned_mix_share(job, memory, observation, progress.running))
 
 
-def _judged(memory: JobMemory) -> tuple[JobMemory, Judgement, str | None]:
+def _judged(memory: JobMemory) -> tuple[JobMemory, Judgement, str | None, DriftState]:
     truth = None if memory.workload is None else history_of(memory.workload)
     version = memory.champion.version if memory.champion else 0
     judgement = judge(memory.pending, truth, version, memory.scored_until_s)
     gone = {forecast.origin_s for forecast, _ in judgement.settled}
     memory = replace(memory, pending=tuple(one for one in memory.pending if one.origin_s not in gone))
     if memory.champion is None:
-        return memory, judgement, None
+        return memory, judgement, None, memory.drift
     minute, horizons = judgement.first_minute_wape, judgement.horizons(version)
     wapes = [one.horizon_wape for one in horizons if one.horizon_wape is not None]
     missed = [one.missed for one in horizons if one.missed is not None]
-    drift = memory.drift.observe(minute, missed, origin_s=judgement.scored_until_s)
+    drift = unasked = memory.drift.observe(minute, missed, origin_s=judgement.scored_until_s)
+    if drift.retrain_due:
+        unasked = memory.drift.observe(minute, missed, origin_s=judgement.scored_until_s, asking=False)
     memory = replace(
         memory,
         drift=drift,
@@ -166,7 +172,7 @@ def _judged(memory: JobMemory) -> tuple[JobMemory, Judgement, str | None]:
         horizon_wape=_share(wapes[-1]) if wapes else memory.horizon_wape,
         scored_until_s=judgement.scored_until_s,
     )
-    return memory, judgement, drift.sentence if drift.retrain_due else None
+    return memory, judgement, drift.sentence if drift.retrain_due else None, unasked
 
 
 def judge(pending: Sequence[Forecast], truth: Workload | None, version: int, scored_until_s: float) -> Judgement:

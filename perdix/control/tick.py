@@ -317,6 +317,12 @@ def _record(
         asked = from_text(to_text(dict(planned.verdict.proposed.memory)))  # as a restart finds it: lists, keys in order
         memory = replace(memory, policy=name, policy_memory=asked)
     with store.together() as once:
+        if lesson.adopted:
+            _answered(once, job, now_s)
+        retrain = None
+        if lesson.retrain:
+            retrain = once.journal.request_retrain(job, now_s, lesson.retrain, since_s=lesson.drift_since_s)
+            memory = memory if retrain else replace(memory, drift=lesson.unasked)  # one is open, or it is too soon
         for forecast, realised in lesson.judgement.settled:
             once.learned.settle(job, forecast.origin_s, now_s, realised.horizon_wape)
         if planned.beliefs.champion is not None:
@@ -334,11 +340,6 @@ def _record(
             once.ledger.withdraw(job, now_s, outdated)
         if recorded.intent is not None and (once.lasts or recorded.intent.first_state is not State.HELD):
             once.ledger.record(recorded.intent)
-        if lesson.adopted:
-            _answered(once, job, now_s)
-        retrain = None
-        if lesson.retrain:
-            retrain = once.journal.request_retrain(job, now_s, lesson.retrain, since_s=lesson.drift_since_s)
     return retrain, remembered.stored(memory, new, now_s)
 
 

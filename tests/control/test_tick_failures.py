@@ -186,6 +186,17 @@ def test_poor_forecasts_lead_to_the_fallback_and_to_exactly_one_retrain_request(
     assert keys[0].startswith("orders:")
 
 
+def test_a_request_that_nobody_answered_is_made_again_as_soon_as_it_is_closed(store: StateStore) -> None:
+    """What is refused because one is open was never sent: it counts as no attempt, and starts no longer pause."""
+    jumping = np.repeat(np.tile([LOW, 4 * LOW], 400), 97)[: 8 * 3600]
+    rig = Rig.of(store, jumping, scale_out=8, policy=PolicySettings(name="static"))
+    rig.champions = champion(constant(100.0, 0.5), rig.now_s, family="damped-trend")
+    first = [report.retrain for report in rig.minutes(100) if report.retrain is not None]
+    assert len(first) == 1
+    store.journal.close_retrain(first[0], rig.now_s)
+    assert [report.retrain is not None for report in rig.minutes(3)] == [True, False, False]
+
+
 def test_a_new_champion_answers_the_retrain_request_and_is_used_without_a_restart(store: StateStore) -> None:
     rig = Rig.of(store, LOW, scale_out=4, champions=champion(constant(LOW, 0.5), START_S + 1800))
     rig.minutes(3)
