@@ -134,8 +134,10 @@ def _of_job(window: Window) -> pd.DataFrame:
     columns |= {name: window.job_metric(name) for name in _JOB_LEVEL}
     columns[THROUGHPUT.name] = total_of_workers(throughput, window.step_s)
     columns[SCALE_OUT.name] = _scale_out(window, reporting)
-    columns["cpu_load_mean"] = _over_workers(cpu, np.add) / np.maximum((~np.isnan(cpu)).sum(axis=1), 1)
-    columns["cpu_load_max"] = _over_workers(cpu, np.maximum)
+    hottest = _over_workers(cpu, np.maximum)
+    mean = _over_workers(cpu, np.add) / np.maximum((~np.isnan(cpu)).sum(axis=1), 1)
+    columns["cpu_load_mean"] = np.minimum(mean, hottest)  # rounding takes the mean of equal workers above each of them
+    columns["cpu_load_max"] = hottest
     columns["workers_reporting"] = reporting.sum(axis=1).astype(np.int64)
     order = ["ts", WORKLOAD.name, THROUGHPUT.name, LAG.name, LATENCY.name, SCALE_OUT.name, UPTIME.name]
     return pd.DataFrame(columns)[[*order, "cpu_load_mean", "cpu_load_max", "workers_reporting"]]

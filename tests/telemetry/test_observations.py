@@ -101,6 +101,12 @@ class TestTables:
         _, _, counts = observe(lake(rows("go_threads", [1, 2], [5.0, 6.0])), "ads", DAY)
         assert counts.read == 0
 
+    def test_the_mean_of_equal_workers_is_not_above_the_hottest(self):
+        """In binary, three times 0.36 by three is above 0.36: a critical expectation would block the job for it."""
+        cpu = [rows("cpu_load", every(15, 8, 15), [0.36] * 8, f"w-{worker}", worker) for worker in range(3)]
+        of_job, _, _ = observe(lake(*cpu), "ads", DAY)
+        assert (of_job["cpu_load_mean"] <= of_job["cpu_load_max"]).all()
+
 
 class TestMissing:
     def test_the_sum_over_workers_is_missing_while_one_is_silent(self):
