@@ -104,8 +104,15 @@ class Backtest:
 
     @property
     def maximum_loss(self) -> float:
-        """What the calibrated maximum over the whole horizon cost: its mean quantile loss as a share of the truth."""
-        return quantile_loss(self.errors_of_maximum(calibrated=True), MAXIMUM)
+        """What the calibrated maximum over the whole horizon cost: its mean quantile loss as a share of the truth.
+
+        Origins after which nothing arrived are left out, as long as there are others: there is nothing to be a share
+        of. What was forecast for them counts in the WAPE.
+        """
+        errors = self.errors_of_maximum(calibrated=True)
+        busy = np.nan_to_num(self.actual).max(axis=1, initial=0.0) > 0.0
+        busy &= ~np.isnan(errors)
+        return quantile_loss(errors[busy] if busy.any() else errors, MAXIMUM)
 
     @property
     def score(self) -> float:

@@ -175,7 +175,8 @@ def winner_of(candidates: Mapping[str, Candidate]) -> tuple[str | None, str]:
         and np.isfinite(candidate.backtest.score)
     }
     if not judged:
-        reasons = "; ".join(f"{name}: {candidate.reason}" for name, candidate in candidates.items() if candidate.reason)
+        whys = {name: candidate.reason or _unscored(candidate.backtest) for name, candidate in candidates.items()}
+        reasons = "; ".join(f"{name}: {why}" for name, why in whys.items() if why)
         return None, f"no family could be judged on {LEAST_EVIDENCE} origins with measured truth. {reasons}".strip()
     best = min(judged, key=lambda name: judged[name].score)
     if ENSEMBLE in judged and not beats(judged[best], judged[ENSEMBLE], LONE_MARGIN):
@@ -186,6 +187,15 @@ def winner_of(candidates: Mapping[str, Candidate]) -> tuple[str | None, str]:
     against = f", against {_shown(judged[NAIVE])} of {NAIVE}" if NAIVE in judged and best != NAIVE else ""
     rest = "has the best score" if judged[best].score <= min(one.score for one in judged.values()) else "stands"
     return best, f"{best} {rest}: {_shown(judged[best])}{against}"
+
+
+def _unscored(judged: Backtest | None) -> str:
+    """Say why windows that were measured gave no score."""
+    if judged is None or judged.evidence < LEAST_EVIDENCE or np.isfinite(judged.score):
+        return ""
+    if not np.nansum(judged.actual):
+        return f"nothing arrived in any of the {judged.evidence} windows, and something was forecast"
+    return f"its score over {judged.evidence} windows is not finite"
 
 
 def beats(challenger: Backtest, current: Backtest, margin: float = MARGIN) -> bool:

@@ -264,3 +264,46 @@ def test_without_a_winner_the_champion_stays():
     verdict = challenge_champion(trained, trained.candidates["linear"].forecaster.to_state(), ramp(0.3))
     assert not verdict.promoted
     assert "too few" in verdict.sentence
+
+
+def a_job_with_nights(days: int = 2) -> Workload:
+    """Work from seven to seven, and nothing at all in the other twelve hours."""
+    at_s = np.arange(0.0, 86_400.0 * days, 60.0)
+    hour = at_s % 86_400.0 / 3_600.0
+    by_day = 1_000.0 * (1.0 + 0.5 * np.sin((hour - 7.0) / 12.0 * np.pi))
+    noise = 1.0 + 0.05 * np.random.default_rng(1).standard_normal(len(at_s))
+    return Workload(0.0, 60.0, np.where((hour >= 7.0) & (hour < 19.0), by_day * noise, 0.0))
+
+
+def test_a_job_that_idles_at_night_gets_a_champion():
+    trained = train_forecasters(a_job_with_nights(), QUICK)
+    best = trained.judged
+    assert best is not None, trained.sentence
+    assert np.isfinite(best.score)
+    assert (best.actual == 0.0).all(axis=1).any()
+    assert challenge_champion(trained, None, a_job_with_nights()).promoted
+
+
+def test_one_outage_in_a_judged_window_costs_no_champion():
+    load = noise(12.0)
+    before = train_forecasters(load, QUICK)
+    origin = round((before.stops.scored_s[10] - load.start_s) / load.step_s)
+    rates = load.per_s.copy()
+    rates[origin : origin + 90] = 0.0
+    assert train_forecasters(Workload(load.start_s, load.step_s, rates), QUICK).winner is not None
+
+
+def test_windows_in_which_nothing_arrived_are_left_out_of_the_maximum_unless_there_are_no_others():
+    busy = judged(1.2)
+    idle = replace(busy, actual=np.vstack([busy.actual[:-2], np.zeros((2, 90))]))
+    assert idle.maximum_loss == pytest.approx(busy.maximum_loss)
+    assert idle.wape() > busy.wape()
+    assert replace(busy, actual=np.zeros_like(busy.actual)).maximum_loss == np.inf
+
+
+def test_who_could_not_be_scored_because_nothing_arrived_is_named():
+    one = judged(1.2)
+    silent = replace(one, actual=np.zeros_like(one.actual))
+    winner, sentence = winner_of({"linear": Candidate("linear", object(), silent)})
+    assert winner is None
+    assert "linear: nothing arrived in any of the 10 windows" in sentence
