@@ -17,6 +17,7 @@ from perdix.models.profiling.validity import valid_deployments
 from perdix.policies.wording import workers
 from perdix.profiling.deployment import Deployment, DeploymentError, Deployments, Measured
 from perdix.profiling.plan import Plan
+from perdix.telemetry import metrics
 
 LEFT_UNDONE = 0.01  # of the rate: a consumer lag that grows by more is work that is left undone
 
@@ -159,6 +160,13 @@ def _judged(active: Sequence[_Run], measured: Mapping[int, Measured | None], pla
             continue
         if not math.isfinite(one.throughput_per_s):
             run.notes.append(f"{run.scale_out} workers at {rate_per_s:,.0f}/s showed no throughput")
+            _end(run)
+            continue
+        if math.isnan(one.latency_ms) and not run.points:
+            run.notes.append(
+                f"{run.scale_out} workers at {rate_per_s:,.0f}/s showed no latency ({metrics.LATENCY.name}); "
+                "perdix doctor names the fix"
+            )
             _end(run)
             continue
         behind = one.lag_growth_per_s > LEFT_UNDONE * rate_per_s

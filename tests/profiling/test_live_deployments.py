@@ -161,6 +161,17 @@ def test_where_the_lag_is_not_measured_nothing_is_waited_for() -> None:
     assert profiled(job).maximum_per_s.keys() == {2, 4}
 
 
+def test_where_no_latency_is_measured_that_is_said() -> None:
+    """The first rate was kept as the highest of every scale-out, without a word."""
+    job = Running()
+    job.without(metrics.LATENCY.name)
+    with pytest.raises(
+        DeploymentError, match=r"2 workers at 8,000/s showed no latency \(latency_p95_ms\); perdix doctor"
+    ):
+        profiled(job)
+    assert job.twin.scale_out == 4
+
+
 class TestTheLoad:
     @pytest.mark.parametrize("factor", [0.8, 1.25, 0.0])
     def test_another_load_than_was_asked_for_is_no_measurement(self, factor: float) -> None:
