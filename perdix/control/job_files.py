@@ -26,8 +26,8 @@ Stamp = tuple[int, int, int, int]
 class JobFiles:
     """What the job files say."""
 
-    # Jobs that have a file; ``None`` where there is no job file at all: on a machine that only serves what others
-    # decide
+    # Jobs that have a file; ``None`` where there has been no job file at all: on a machine that only serves what
+    # others decide
     names: frozenset[str] | None = None
     jobs: Mapping[str, StreamJob] = field(default_factory=dict)  # job -> settings, of the files that can be used
     faults: Mapping[str, str] = field(default_factory=dict)  # job -> why its file cannot be used, with its place
@@ -74,6 +74,7 @@ class FollowedFiles:
         self._stopwatch_s = stopwatch_s
         self._listed: dict[Path, dict[str, _Found]] = {}
         self._kept: dict[str, _Kept] = {}
+        self._used: set[Path] = set()  # folders that are there and have held a file
         self._lock = threading.Lock()
 
     def look(self, budget_s: float = BUDGET_S) -> JobFiles:
@@ -95,7 +96,7 @@ class FollowedFiles:
         self._kept = {name: kept for name, kept in self._kept.items() if name in found}
         jobs = {name: kept.job for name, kept in self._kept.items() if kept.job is not None}
         faults = {name: kept.fault for name, kept in self._kept.items() if kept.job is None}
-        return JobFiles(frozenset(found) or None, jobs, faults, problems)
+        return JobFiles(frozenset(found) if self._used else None, jobs, faults, problems)
 
     def _list(self, folder: Path) -> str:
         """Look what there is in a folder; return why that cannot be said, or nothing."""
@@ -103,9 +104,12 @@ class FollowedFiles:
             self._listed[folder] = dict(_files_of(folder))
         except FileNotFoundError:
             self._listed[folder] = {}
+            self._used.discard(folder)
         except OSError as error:
             self._listed.setdefault(folder, {})
             return presentable(f"{folder}: cannot be listed: {error.strerror}; what was read of it last is used")
+        if self._listed[folder]:
+            self._used.add(folder)
         return ""
 
     def _read(self, file: _Found) -> _Kept:

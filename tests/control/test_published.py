@@ -518,6 +518,15 @@ class TestJobFiles:
         assert seen("desired_workers", stream_job="mixed", size="large") == 0
         assert seen("current_workers", stream_job="mixed", size="large") == 2
 
+    def test_the_last_job_file_removed_is_a_job_removed(self, store: StateStore, tmp_path: Path) -> None:
+        an_intent(store, NOW_S, "gone", 3)
+        a_status(store, NOW_S, "gone", scale_out=3)
+        (tmp_path / "gone.yaml").write_text("mode: act\n")
+        collector = self.collector(store, tmp_path)
+        assert scrape(collector)("desired_scale_out", stream_job="gone") == 3
+        (tmp_path / "gone.yaml").unlink()
+        assert scrape(collector)("desired_scale_out", stream_job="gone") is None
+
     def test_a_job_whose_file_was_removed_is_published_no_more(self, store: StateStore, tmp_path: Path) -> None:
         for name in ("gone", "here"):
             an_intent(store, NOW_S, name, 3)
