@@ -214,6 +214,21 @@ def test_a_blind_job_keeps_the_wish_of_when_it_could_see_and_its_time(store: Sta
         assert after(gone, stream_job="orders") is None, f"{gone} of a job that nobody sees"
 
 
+def test_a_wish_outlasts_the_retention_of_a_job_that_nobody_sees(store: StateStore, tmp_path: Path) -> None:
+    loop = Loop.of(store, tmp_path, HIGH, scale_out=2, **ADVISED)
+    loop.rig.target = AdvisoryTarget()
+    loop.minute()
+    before = loop.scrape()
+    loop.rig.source.error = "connection refused"
+    loop.minute(2)
+    loop.clock.advance(15 * 86_400.0)
+    loop.minute()
+    store.prune(loop.clock.now_s())
+    after = loop.scrape()
+    for name in ("desired_scale_out", "desired_timestamp_seconds", "desired_valid_until_timestamp_seconds"):
+        assert after(name, stream_job="orders") == before(name, stream_job="orders") is not None
+
+
 def test_a_pause_freezes_the_wish(store: StateStore, tmp_path: Path) -> None:
     loop = Loop.of(store, tmp_path, HIGH, scale_out=2, **ADVISED)
     loop.rig.target = AdvisoryTarget()

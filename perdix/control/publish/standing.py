@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from perdix.control.lease import PREFIX
-from perdix.control.state.ledger import State, account_of
+from perdix.control.state.ledger import UNJUDGED, State, account_of
 from perdix.control.state.postgresql import Limits, engine_of
 from perdix.control.state.schema import (
     SCHEMA,
@@ -38,11 +38,6 @@ from perdix.settings.plain_error import PlainError
 WAIT_MS = 250
 LIMITS = Limits(connect_s=2, statement_s=5.0, answer_s=6.0)
 TICKS_READ = 1_000
-# Decisions that hold without a judgement of the load: what was wanted before stays wanted.
-UNJUDGED = (
-    Reason.HOLD_BLIND, Reason.HOLD_UNSETTLED, Reason.HOLD_PAUSED, Reason.HOLD_UNKNOWN, Reason.HOLD_INVALID,
-    Reason.HOLD_GRACE,
-)  # fmt: skip
 VOID = (State.FAILED, State.SUPERSEDED)
 
 

@@ -21,7 +21,15 @@ from perdix.control.state import refusals
 from perdix.control.state.packing import ACCOUNT, packed, unpacked
 from perdix.control.state.quick import quick
 from perdix.control.state.refusals import LASTING_LIMIT_S, backoff_s
-from perdix.control.state.schema import Transactions, decisions, desired_scales, from_text, keep_first, to_text
+from perdix.control.state.schema import (
+    Transactions,
+    decisions,
+    desired_scales,
+    from_text,
+    keep_first,
+    statuses,
+    to_text,
+)
 from perdix.policies.contract import Reason
 from perdix.settings.outside_text import storable
 from perdix.targets.contract import Fault
@@ -42,6 +50,11 @@ class State(StrEnum):
 
 
 OPEN = (State.INTENT, State.APPLIED)
+# Decisions that hold without a judgement of the load: what was wanted before stays wanted.
+UNJUDGED = (
+    Reason.HOLD_BLIND, Reason.HOLD_UNSETTLED, Reason.HOLD_PAUSED, Reason.HOLD_UNKNOWN, Reason.HOLD_INVALID,
+    Reason.HOLD_GRACE,
+)  # fmt: skip
 _DOCUMENTS = ("versions", "from_mix", "mix")
 _COLUMNS = tuple(decisions.c.keys())
 
@@ -333,13 +346,22 @@ class Ledger:
     def prune(self, before_s: float, quiet_before_s: float) -> int:
         """Forget closed decisions made before ``before_s``, and ``held`` or ``advised`` ones before ``quiet_before_s``.
 
-        What is open or still desired stays. Returns how many went.
+        What is open or still desired stays, and of each job that has a status its newest judgement.
+        Returns how many went.
         """
+        newer = decisions.alias("newer")
+        outdated = sa.select(newer.c.decision_id).where(
+            newer.c.job == decisions.c.job, newer.c.made_s > decisions.c.made_s, newer.c.reason.not_in(UNJUDGED)
+        )
+        alive = decisions.c.job.in_(sa.select(statuses.c.job))
+        judged = sa.and_(alive, decisions.c.reason.not_in(UNJUDGED), sa.not_(outdated.exists()))
         quiet = sa.and_(decisions.c.state.in_((State.HELD, State.ADVISED)), decisions.c.made_s < quiet_before_s)
         old = sa.and_(decisions.c.state.not_in(OPEN), decisions.c.made_s < before_s)
         wanted = decisions.c.decision_id.in_(sa.select(desired_scales.c.decision_id))
         with self.transactions.writing() as connection:
-            return connection.execute(decisions.delete().where(sa.or_(quiet, old), sa.not_(wanted))).rowcount
+            return connection.execute(
+                decisions.delete().where(sa.or_(quiet, old), sa.not_(wanted), sa.not_(judged))
+            ).rowcount
 
     def _record(self, intent: Intent) -> bool:
         row = _to_row(intent)
