@@ -43,6 +43,17 @@ def _several(value: Any) -> Any:
     return value if value is None or isinstance(value, list | tuple) else (value,)
 
 
+def checked_cron(cron: str) -> str:
+    """Return five fields of cron as they are; raises ``ValueError`` with the fix where they are none."""
+    if len(cron.split()) != CRON_FIELDS:
+        raise ValueError("write five fields, minute, hour, day of the month, month, day of the week: 30 2 * * MON")
+    try:
+        CronSim(cron, _ANY_TIME)
+    except CronSimError as error:
+        raise ValueError(f"{error}; write for example 30 2 * * MON") from None
+    return cron
+
+
 class KnownEvent(Strict):
     """Something that is known to change the load."""
 
@@ -66,15 +77,7 @@ class KnownEvent(Strict):
     @field_validator("cron")
     @classmethod
     def _five_fields(cls, cron: str | None) -> str | None:
-        if cron is None:
-            return None
-        if len(cron.split()) != CRON_FIELDS:
-            raise ValueError("write five fields, minute, hour, day of the month, month, day of the week: 30 2 * * MON")
-        try:
-            CronSim(cron, _ANY_TIME)
-        except CronSimError as error:
-            raise ValueError(f"{error}; write for example 30 2 * * MON") from None
-        return cron
+        return None if cron is None else checked_cron(cron)
 
     @field_validator("timezone")
     @classmethod

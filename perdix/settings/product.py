@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from perdix.settings.home import conf_folder
+from perdix.settings.known_events import checked_cron
 from perdix.settings.strict import Strict
 from perdix.settings.yaml_files import load_model
 
@@ -37,7 +38,7 @@ class TrainingSettings(Strict):
     alone has no spread.
     """
 
-    cron: str = "30 2 * * *"
+    cron: Annotated[str, AfterValidator(checked_cron)] = "30 2 * * *"
     forecast_families: tuple[str, ...] = ("ensemble",)
     thorough_families: tuple[str, ...] = (
         "linear", "mstl", "gaussian-process", "log-gaussian-process", "lagged-trees", "auto-arima",
