@@ -5,7 +5,7 @@ ingest, quarantine, checks, features (:mod:`perdix.assets.refresh`). What cannot
 training goes on with what there is.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -86,7 +86,13 @@ def _result(context: dg.AssetExecutionContext, pulled: list["PulledRange"], refr
         context.add_asset_metadata({**own, "job": one.job}, partition_key=one.job)
         rows.append(own)
     incomplete = [row["job"] for row in rows if row["problems"]]
-    failed = [outcome.name for outcomes in refresh.outcomes.values() for outcome in outcomes if not outcome.success]
+    failed = [outcome for outcomes in refresh.outcomes.values() for outcome in outcomes if not outcome.success]
+
+    def judge(jobs: Sequence[str]) -> list[dg.AssetCheckResult]:
+        whole = set(jobs) == set(context.partition_keys)  # what blocks nobody is the run's as a whole
+        unsound = [outcome.name for outcome in failed if whole or set(outcome.blocked) & set(jobs)]
+        return [_check(COMPLETE, set(incomplete) & set(jobs), "jobs"), _check(SOUND, unsound, "expectations")]
+
     return dg.MaterializeResult(
         metadata={
             "jobs": len(pulled),
@@ -95,11 +101,7 @@ def _result(context: dg.AssetExecutionContext, pulled: list["PulledRange"], refr
             "ranges": records(sorted(rows, key=lambda row: not row["problems"]), COLUMNS),
             **ingest_metadata(refresh.reports),
         },
-        check_results=of_each_partition(
-            context,
-            NAME,
-            lambda jobs: [_check(COMPLETE, set(incomplete) & set(jobs), "jobs"), _check(SOUND, failed, "expectations")],
-        ),
+        check_results=of_each_partition(context, NAME, judge),
     )
 
 
