@@ -12,6 +12,13 @@ from perdix.settings.known_events import checked_cron
 from perdix.settings.strict import Strict
 from perdix.settings.yaml_files import load_model
 
+# Dagster takes these as well as five fields
+CRON_NAMES = ("@hourly", "@daily", "@midnight", "@weekly", "@monthly", "@yearly", "@annually")
+
+
+def _known_cron(cron: str) -> str:
+    return cron if cron in CRON_NAMES else checked_cron(cron)
+
 
 class SparkSettings(Strict):
     """Where Spark runs: ``local[*]``, ``spark://...``, ``k8s://...``; plus any ``spark.*`` keys."""
@@ -38,7 +45,7 @@ class TrainingSettings(Strict):
     alone has no spread.
     """
 
-    cron: Annotated[str, AfterValidator(checked_cron)] = "30 2 * * *"
+    cron: Annotated[str, AfterValidator(_known_cron)] = "30 2 * * *"
     forecast_families: tuple[str, ...] = ("ensemble",)
     thorough_families: tuple[str, ...] = (
         "linear", "mstl", "gaussian-process", "log-gaussian-process", "lagged-trees", "auto-arima",
