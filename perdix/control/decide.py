@@ -218,6 +218,9 @@ def _unsettled(decision: Decision, situation: Situation, circumstances: Circumst
         return held_back(decision, situation, Reason.HOLD_UNSETTLED, "A rescale is under way.")
     wanted, mix = circumstances.wanted, circumstances.wanted_mix
     if decision.rescales(situation) and wanted == decision.scale_out and dict(mix) == dict(decision.mix):
+        remembered = _memory(decision, situation, circumstances)
+        if remembered is not decision:
+            return remembered
         # Recording it anew would give it another idempotency key and another retry clock.
         return held_back(decision, situation, Reason.HOLD_UNSETTLED, f"{workers(wanted, mix)} are already asked for.")
     return decision

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from perdix.control.learn import Lesson
 from perdix.control.observe import Observation
 from perdix.control.reconcile import Progress
 from perdix.control.sizes import sized_workers
+from perdix.control.state.ledger import State
 from perdix.models.forecasting.foresight import foresight
 from perdix.policies.contract import Decision, LooksFurther, Policy, Reason, Situation
 from perdix.policies.wording import workers
@@ -77,12 +78,9 @@ def plan(setting: Setting, observation: Observation, progress: Progress, lesson:
     if running is None:
         return Plan(beliefs, None, None)
     situation = _situation(setting, observation, lesson, running=running, beliefs=beliefs, ledgered=ledgered)
-    if lesson.roll_back_to is not None and setting.act and setting.paused is None:
-        to, why = lesson.roll_back_to
-        mix = lesson.roll_back_mix if sum(lesson.roll_back_mix.values()) == job.bounds.clamp(to) else {}
-        sentence = f"Rolled back to {workers(to, mix)}: {why}."
-        kept = {} if situation is None else situation.memory
-        back = Decision(PERDIX, job.bounds.clamp(to), Reason.ROLLBACK, sentence, mix=mix, memory=kept)
+    back = _rolled_back(setting, progress, lesson)
+    if back is not None:
+        back = replace(back, memory={} if situation is None else situation.memory)
         return Plan(beliefs, situation, Verdict(back, back))
     if situation is None:
         held = _without_ground(running, observation)
@@ -101,6 +99,25 @@ def plan(setting: Setting, observation: Observation, progress: Progress, lesson:
         unchecked=observation.unchecked,
     )
     return Plan(beliefs, situation, decide(policy, situation, circumstances))
+
+
+def _rolled_back(setting: Setting, progress: Progress, lesson: Lesson) -> Decision | None:
+    """Return what takes a bad size back, within the job's bounds: those of now, also where that waits already."""
+    bounds, waiting = setting.job.bounds, progress.open
+    if not setting.act or setting.paused is not None:
+        return None
+    if lesson.roll_back_to is not None:
+        (to, why), mix = lesson.roll_back_to, lesson.roll_back_mix
+    elif waiting is not None and waiting.state is State.INTENT and waiting.intent.reason == Reason.ROLLBACK:
+        to, why, mix = waiting.intent.scale_out, "the bounds have changed since", waiting.intent.mix
+        if bounds.clamp(to) == to:
+            return None
+    else:
+        return None
+    scale_out = bounds.clamp(to)
+    mix = mix if sum(mix.values()) == scale_out else {}
+    sentence = f"Rolled back to {workers(scale_out, mix)}: {why}."
+    return Decision(PERDIX, scale_out, Reason.ROLLBACK, sentence, mix=mix)
 
 
 def _asked_for(progress: Progress) -> tuple[int | None, Mapping[str, int]]:

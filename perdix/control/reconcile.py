@@ -90,6 +90,7 @@ class Reconciler:
     ``store`` is fenced; so what a controller that was overtaken writes here is refused.
 
     ``in_words``: says a number of workers and their mix.
+    ``asked_before``: workers that the target had been asked for when it was last read; ``None``: nobody knows.
     """
 
     store: StateStore
@@ -97,6 +98,7 @@ class Reconciler:
     job: str
     now_s: float
     in_words: Callable[[int, Mapping[str, int]], str] = workers
+    asked_before: int | None = None
 
     def review(self, *, act: bool, paused: bool = False) -> Progress:
         """Read what runs and note what became of the decision under way; asks nothing of the target.
@@ -178,10 +180,15 @@ class Reconciler:
         return self._overtaken(running, desired, paused=paused)
 
     def _others(self, running: Running, desired: Desired) -> bool:
-        """Whether the target was asked for something that is neither wanted nor what was before."""
+        """Whether the target was asked for something that is neither wanted nor what was before.
+
+        What fell short of what it was asked for still shows that, not what ran when less was decided.
+        """
+        if running.requested is None or running.requested == self.asked_before:
+            return False
         intent = desired.decision.intent
         ours = ((desired.scale_out, desired.mix), (intent.from_scale_out, intent.from_mix))
-        return running.requested is not None and not any(running.is_asked_for(*one) for one in ours)
+        return not any(running.is_asked_for(*one) for one in ours)
 
     def _overtaken(self, running: Running, desired: Desired, *, paused: bool) -> Progress:
         """Respect what somebody else asked for, and undo what a controller asked for that had lost its lease."""
@@ -208,7 +215,7 @@ class Reconciler:
     def _waiting(self, running: Running, desired: Desired, *, paused: bool) -> Progress:
         """An intent that was not accepted yet; what was decided too long ago is no longer carried out."""
         entry = desired.decision
-        if self._is_rollback(entry) and self._others(running, desired):
+        if self._others(running, desired):
             return self._overtaken(running, desired, paused=paused)
         under_way = running.is_asked_for(desired.scale_out, desired.mix) and not running.settled
         if under_way or not self._late(entry):

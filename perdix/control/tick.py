@@ -14,6 +14,7 @@ from typing import Any
 from perdix.control.account import account
 from perdix.control.believe import coarse, foreseen
 from perdix.control.clock import CLOCK_BACK_S
+from perdix.control.decide import Verdict
 from perdix.control.expect import expected_recovery_s
 from perdix.control.followed import Followed
 from perdix.control.job_memory import AVOIDED, JobMemory, Recalled, changed
@@ -31,7 +32,7 @@ from perdix.control.state.schema import from_text, to_text
 from perdix.control.state.store import DAY_S, StateStore
 from perdix.control.tenure import Tenure
 from perdix.control.tick_io import TickIO, TickReport
-from perdix.policies.contract import Decision, Reason
+from perdix.policies.contract import Decision, Reason, Situation
 from perdix.settings.stream_job import StreamJob
 from perdix.targets.advisory import AdvisoryTarget
 from perdix.targets.contract import Running, Target
@@ -71,13 +72,13 @@ def begin(job: StreamJob, io: TickIO, now_s: float, tenure: Tenure | None = None
         setting = Setting(job, now_s, act, paused, io.tick_interval_s, io.policy_of, io.believes, store.lasts)
     with stages("review"):
         target = io.target_of(job)
-        memory, progress = _waited(setting, memory, _review(setting, store, target))
+        memory, progress = _waited(setting, memory, _review(setting, store, target, memory.followed))
     with stages("observe"):
         running = None if progress is None else progress.running
         observation = _observe(setting, io, memory, running)
         progress = _seen_running(setting, store, target, progress, observation)
     with stages("learn"):
-        memory = replace(memory, followed=_followed(setting, memory.followed, observation, progress))
+        memory = replace(memory, followed=_followed(setting, memory.followed, progress))
         lesson = learn(
             memory,
             observation,
@@ -187,11 +188,11 @@ def _observe(setting: Setting, io: TickIO, memory: JobMemory, running: Running |
     return observe(job, io.source, setting.now_s, from_s, interval_s, ranges=ranges, running=settled)
 
 
-def _review(setting: Setting, store: StateStore, target: Target) -> Progress | None:
+def _review(setting: Setting, store: StateStore, target: Target, followed: Followed) -> Progress | None:
     """Return what became of what was wanted; ``None`` where only the metrics show what runs."""
     if isinstance(target, AdvisoryTarget):
         return None
-    return _reviewed(setting, store, target)
+    return _reviewed(setting, store, target, followed.scale_out)
 
 
 def _waited(setting: Setting, memory: JobMemory, progress: Progress | None) -> tuple[JobMemory, Progress | None]:
@@ -202,8 +203,8 @@ def _waited(setting: Setting, memory: JobMemory, progress: Progress | None) -> t
     return replace(memory, unsettled=unsettled), unsettled.taken_for_settled(progress)
 
 
-def _reviewed(setting: Setting, store: StateStore, target: Target) -> Progress:
-    reconciler = Reconciler(store, target, setting.job.name, setting.now_s)
+def _reviewed(setting: Setting, store: StateStore, target: Target, asked_before: int | None = None) -> Progress:
+    reconciler = Reconciler(store, target, setting.job.name, setting.now_s, asked_before=asked_before)
     return reconciler.review(act=setting.act, paused=setting.paused is not None)
 
 
@@ -221,16 +222,13 @@ def _seen_running(
     return progress
 
 
-def _followed(setting: Setting, followed: Followed, observation: Observation, progress: Progress) -> Followed:
-    """Return which rescales others have carried out."""
-    if not setting.act:
-        return followed.seen(observation.scale_out, setting.now_s)
-    running, desired = progress.running, progress.desired
-    if running is None or not running.settled or progress.outlasted:  # a pod that is lost is nobody's rescale
-        return followed.seen(None, setting.now_s)
-    # What perdix asked for may fall short of it: whoever asked for something else since was seen to have.
-    own = progress.open is not None or (desired is not None and running.is_at(desired.scale_out, desired.mix))
-    return followed.seen(running.scale_out, setting.now_s, own=own)
+def _followed(setting: Setting, followed: Followed, progress: Progress) -> Followed:
+    """Return which rescales others have asked for."""
+    running, desired, now_s = progress.running, progress.desired, setting.now_s
+    if running is not None and running.requested is not None:  # what runs of it may be less: a pod that is lost
+        own = desired is not None and running.is_asked_for(desired.scale_out, desired.mix)
+        return followed.seen(running.requested, now_s, own=own or progress.open is not None)
+    return followed.seen(None if running is None else running.scale_out, now_s, measured=True)
 
 
 def _ledgered(store: StateStore, setting: Setting, memory: JobMemory) -> Ledgered:
@@ -352,13 +350,30 @@ def _outdated(setting: Setting, progress: Progress, planned: Plan) -> str | None
     if waiting is None or waiting.state is not State.INTENT or running is None or not setting.act:
         return None
     intent, bounds = waiting.intent, setting.job.bounds
-    if intent.reason == Reason.ROLLBACK or running.is_asked_for(intent.scale_out, intent.mix):
+    if running.is_asked_for(intent.scale_out, intent.mix):
         return None
     if not bounds.minimum <= intent.scale_out <= bounds.maximum:
         return f"by the job's bounds, which are {bounds.minimum} to {bounds.maximum} now"
-    if verdict is None or planned.situation is None or verdict.proposed.rescales(planned.situation):
+    if intent.reason == Reason.ROLLBACK or verdict is None or planned.situation is None:
         return None
-    return "by a newer judgement: what runs is right" if verdict.proposed.reason.finds_enough else None
+    return _judged_anew(intent, verdict, planned.situation)
+
+
+def _judged_anew(intent: Intent, verdict: Verdict, situation: Situation) -> str | None:
+    """Return what a newer judgement says against what waits, although a guard keeps its own wish from being asked for.
+
+    More workers than run are wanted in vain as long as more are wanted, fewer only as long as just as few are.
+    """
+    decision, proposed = verdict.decision, verdict.proposed
+    if not proposed.rescales(situation):
+        return "by a newer judgement: what runs is right" if proposed.reason.finds_enough else None
+    if decision.reason is Reason.HOLD_BLIND or decision.rescales(situation):  # what is recorded anew supersedes it
+        return None
+    same = intent.scale_out == proposed.scale_out and dict(intent.mix) == dict(proposed.mix)
+    more = situation.is_more(intent.scale_out, intent.mix) and proposed.adds(situation)
+    if decision.reason is Reason.HOLD_MEMORY or not (same or more):
+        return f"by a newer judgement: {decision.sentence}"
+    return None
 
 
 def _answered(store: StateStore, job: str, now_s: float) -> None:

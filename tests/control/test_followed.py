@@ -1,5 +1,7 @@
 """Rescales that others carry out count for the grace period and the budget of a job that is only advised."""
 
+from contextlib import suppress
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -8,9 +10,13 @@ from hypothesis import strategies as st
 
 from perdix.control.followed import DAY_S, Followed
 from perdix.control.job_memory import FOLLOWED, recall
+from perdix.control.reconcile import Event
 from perdix.control.state.store import StateStore
 from perdix.policies.contract import Reason
 from perdix.settings.stream_job import PolicySettings
+from perdix.settings.targets import AdvisorySettings
+from perdix.targets.contract import TargetError
+from perdix.telemetry.window import Window
 from tests.control.rig import HIGH, LOW, Rig
 
 
@@ -55,6 +61,67 @@ def test_a_rescale_by_hand_starts_a_grace_period_of_a_job_that_perdix_scales(sto
     assert (rig.twin.scale_out, rig.target.asked) == (7, [])
     rig.minutes(4)
     assert rig.twin.scale_out == 3
+
+
+@pytest.mark.parametrize("while_waiting", [503, None])
+def test_what_somebody_asks_for_while_a_decision_waits_is_respected(store: StateStore, while_waiting: int | None):
+    rig = Rig.of(store, 2 * LOW, scale_out=3, policy=PolicySettings(name="static", options={"scale_out": 5}))
+    rig.job = rig.job.model_copy(update={"grace_s": 600.0})
+    rig.target.refusing = TargetError(f"HTTP {while_waiting}") if while_waiting else None
+    rig.target.meanwhile = None if while_waiting else _lost
+    with suppress(ConnectionError):
+        rig.minutes(1)
+    rig.target.refusing = rig.target.meanwhile = None
+    rig.twin.rescale(8, "by hand", None)
+    reports = rig.minutes(5)
+    assert rig.twin.scale_out == 8
+    assert (reports[0].event, "someone else asked for 8 workers" in reports[0].sentence) == (Event.WITHDRAWN, True)
+    assert reports[-1].decision.reason is Reason.HOLD_GRACE
+
+
+def _lost() -> None:
+    raise ConnectionError
+
+
+def test_what_was_asked_for_before_and_was_never_reached_is_nobody_elses_wish(store: StateStore):
+    rig = Rig.of(store, 2 * LOW, scale_out=3, policy=PolicySettings(name="static", options={"scale_out": 8}))
+    rig.target.reaching = 6
+    rig.minutes(30)
+    assert rig.reports[-1].running == 6, "8 were asked for and are given up"
+    rig.job = rig.job.model_copy(update={"policy": PolicySettings(name="static", options={"scale_out": 4})})
+    rig.target.refusing = TargetError("HTTP 503")
+    rig.minutes(2)
+    rig.target.refusing = None
+    reports = rig.minutes(4)
+    assert rig.twin.scale_out == 4
+    assert Event.WITHDRAWN not in {report.event for report in reports}
+
+
+def test_a_worker_that_comes_and_goes_uses_up_no_budget_of_advice(store: StateStore):
+    rig = Rig.of(store, 30_000.0, scale_out=5, mode="advise", target=AdvisorySettings())
+    rig.job = rig.job.model_copy(update={"policy": PolicySettings(name="static", options={"scale_out": 5})})
+    rig.minutes(3)
+    for lost_min, back_min in [(1, 1)] * 4 + [(3, 4)] * 2:
+        rig.source.change = _one_fewer
+        rig.minutes(lost_min)
+        rig.source.change = None
+        rig.minutes(back_min)
+    assert recall(store, "orders").memory.followed.changes_s == ()
+
+
+def _one_fewer(window: Window) -> Window:
+    fewer = window.job_metrics["scale_out"].copy()
+    fewer[-2:] -= 1
+    return replace(window, job_metrics={**window.job_metrics, "scale_out": fewer})
+
+
+def test_a_lost_worker_that_the_target_goes_on_without_starts_no_grace_period(store: StateStore):
+    policy = PolicySettings(name="static", options={"scale_out": 5})
+    rig = Rig.of(store, 30_000.0, scale_out=4, policy=policy, grace_s=600.0)
+    rig.minutes(15)
+    rig.target.reaching = 4
+    rig.minutes(2)
+    assert recall(store, "orders").memory.followed.changes_s == ()
 
 
 def test_more_workers_after_a_restart_that_others_brought_are_no_failure(store: StateStore):

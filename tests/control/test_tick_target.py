@@ -1,17 +1,21 @@
 """DESIGN section 5 between perdix and the target: refusals, time-outs, shortfalls, rollbacks, crashes."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
+import numpy as np
 import pytest
 
-from perdix.control.job_memory import recall
+from perdix.control.decide import Avoided
+from perdix.control.job_memory import AVOIDED, recall
 from perdix.control.reconcile import Event
 from perdix.control.state.journal import Status
-from perdix.control.state.ledger import State
+from perdix.control.state.ledger import Intent, State
 from perdix.control.state.store import StateStore
 from perdix.policies.contract import Reason
-from perdix.settings.stream_job import Bounds, PolicySettings
+from perdix.settings.stream_job import Bounds, Objectives, PolicySettings
 from perdix.targets.contract import TargetError
+from perdix.telemetry.window import Window
 from tests.control.rig import HIGH, LOW, Rig, applied, restarts_of
 
 # ---- the target refuses, times out, or reaches less ----------------------------------------------
@@ -65,6 +69,70 @@ def test_what_was_refused_is_not_asked_for_once_it_is_no_longer_wanted(
     assert 8 not in [size for size, _ in rig.target.asked[1:]]
     (entry,) = [one for one in store.ledger.decisions("orders") if one.intent.scale_out == 8]
     assert entry.state is State.SUPERSEDED
+
+
+def _waiting(store: StateStore, *, scale_out: int, wanted: int, per_s: float) -> Rig:
+    rig = Rig.of(store, per_s, scale_out=scale_out, policy=static(wanted))
+    rig.target.refusing = TargetError("503: rebalancing")
+    rig.minutes(1)
+    assert [size for size, _ in rig.target.asked] == [wanted]
+    rig.target.refusing = None
+    return rig
+
+
+def static(scale_out: int) -> PolicySettings:
+    return PolicySettings(name="static", options={"scale_out": scale_out})
+
+
+@pytest.mark.parametrize("now_wanted", [8, 4], ids=["more", "not so few"])
+def test_a_scale_in_that_was_refused_is_not_asked_for_once_more_workers_are_wanted(
+    store: StateStore, now_wanted: int
+) -> None:
+    """Although a guard keeps what is wanted now from being asked for."""
+    rig = _waiting(store, scale_out=5, wanted=3, per_s=20_000.0)
+    barred = [Avoided(4, rig.now_s + 3_000.0, "so it is").to_state()]
+    barred += [Avoided(6, rig.now_s + 3_000.0, "asked for 6 workers, got 5 workers", and_above=True).to_state()]
+    store.learned.learn("orders", rig.now_s, {AVOIDED: {"sizes": barred}})
+    rig.job = rig.job.model_copy(update={"policy": static(now_wanted)})
+    rig.minutes(4)
+    assert [size for size, _ in rig.target.asked] == [3]
+    assert rig.twin.scale_out == 5
+
+
+def test_a_scale_out_that_was_refused_goes_out_although_a_guard_holds_a_larger_one(store: StateStore) -> None:
+    rig = _waiting(store, scale_out=2, wanted=5, per_s=30_000.0)
+    store.learned.learn("orders", rig.now_s, {AVOIDED: {"sizes": [Avoided(3, rig.now_s + 3_000.0, "x").to_state()]}})
+    rig.job = rig.job.model_copy(update={"policy": static(3)})
+    rig.minutes(2)
+    assert rig.twin.requested == 5
+
+
+def test_a_scale_in_that_was_refused_is_not_asked_for_once_memory_is_full(store: StateStore) -> None:
+    rig = _waiting(store, scale_out=5, wanted=3, per_s=20_000.0)
+    rig.job = rig.job.model_copy(update={"objectives": Objectives(memory_ratio=0.8)})
+    rig.source.change = _full
+    rig.minutes(3)
+    assert [size for size, _ in rig.target.asked] == [3]
+    assert rig.reports[-1].decision.reason is Reason.HOLD_MEMORY
+
+
+def _full(window: Window) -> Window:
+    share = np.full_like(window.job_metrics["scale_out"], 0.75)
+    return replace(window, job_metrics={**window.job_metrics, "memory_ratio": share})
+
+
+def test_a_waiting_rollback_goes_no_further_than_bounds_that_were_lowered(store: StateStore) -> None:
+    rig = Rig.of(store, 10_000.0, scale_out=3, policy=static(3))
+    back = Intent("orders", rig.now_s, rig.now_s, 3, 8, "perdix", Reason.ROLLBACK, "back to 8", rig.now_s + 900, {}, {})
+    store.ledger.record(back)
+    rig.target.refusing = TargetError("503: rebalancing")
+    rig.minutes(1)
+    rig.target.refusing = None
+    rig.job = rig.job.model_copy(update={"bounds": Bounds(minimum=1, maximum=4)})
+    (report,) = rig.minutes(1)
+    assert [size for size, _ in rig.target.asked] == [8, 4]
+    assert report.decision.reason is Reason.ROLLBACK
+    assert "4 workers" in report.sentence
 
 
 def test_without_metrics_what_was_decided_is_still_asked_for(store: StateStore) -> None:
