@@ -212,7 +212,8 @@ def _watched(
 ) -> tuple[JobMemory, Watched | None]:
     if observation.window is None or not len(observation.window):
         return memory, None
-    last = None if progress.desired is None else progress.desired.decision
+    last, running = None if progress.desired is None else progress.desired.decision, progress.running
+    settled = running is None or running.settled
     watched = look(
         memory.watching,
         memory.normal,
@@ -220,10 +221,11 @@ def _watched(
         observation.window,
         last=last,
         objective_s=objective_s,
-        settled=progress.running is None or progress.running.settled,
+        settled=settled or progress.open is None,
         learnt=learnt,
     )
-    if paused or progress.running is None:
+    # Nor is a scale-out judged while its target is unsettled: it may still come up, as may a pod that restarts.
+    if paused or running is None or (watched.down and not settled and not watched.failed_scale_in):
         watched = put_off(watched, memory.watching, memory.normal)
     downtimes = _lost(memory, watched)
     memory = replace(memory, watching=watched.watching, normal=watched.normal, downtimes=downtimes)
@@ -305,9 +307,7 @@ def _worse(watched: Watched, progress: Progress, *, timely: bool) -> str | None:
     asked = workers(ended.scale_out, last.intent.mix)
     if watched.failed_scale_in and not (timely and not watched.down):
         return f"the job did not recover from scaling in to {asked}"
-    # While the target is still at it, the target's own end counts: a restart may take long.
-    settled = progress.running is not None and progress.running.settled
-    return f"the job has stood still since it was rescaled to {asked}" if watched.down and settled else None
+    return f"the job has stood still since it was rescaled to {asked}" if watched.down else None
 
 
 def _undone(progress: Progress) -> tuple[tuple[int, str] | None, Mapping[str, int]]:

@@ -157,7 +157,7 @@ def look(
 
     ``last``: the decision that was applied last; it is watched from the moment at which it was applied.
     ``objective_s``: the job's recovery time objective: a recovery that takes half as long again has failed.
-    ``settled``: false while the target is still at the rescale.
+    ``settled``: false while the target is still at a rescale that perdix waits for.
     ``learnt``: whether its downtime was learnt from the target's word, when the rescale ended.
     """
     lag, timeout_s = window.job_metric(metrics.LAG.name), min(max(PATIENCE * objective_s, LEAST_S), TIMEOUT_S)

@@ -228,6 +228,19 @@ def test_a_pause_and_a_target_that_cannot_be_read_put_the_taking_back_off(store:
     assert sizes_asked(rig) == [5, 4]
 
 
+@pytest.mark.parametrize("unsettled_at", [range(8, 9), range(13, 16), range(5, 60, 2)], ids=["once", "late", "flaps"])
+def test_a_target_that_is_unsettled_just_then_puts_the_taking_back_off(store: StateStore, unsettled_at: range) -> None:
+    """Its new pods crash-loop: all of them are there in one minute, and one is missing in the next."""
+    rig = five_for_four(store)
+    rig.minutes(1)
+    rig.source.change = standing_since(rig.now_s)
+    rig.minutes(3)
+    for minute in range(4, 20):
+        rig.target.never_settling = minute in unsettled_at
+        rig.minutes(1)
+    assert sizes_asked(rig) == [5, 4]
+
+
 def test_a_job_that_came_back_during_a_pause_is_not_taken_back(store: StateStore) -> None:
     rig = paused_while_it_stands(store, minutes=30)
     rig.minutes(17)
