@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from perdix.control.observe import last_finite, standing_still, total_throughput
 from perdix.control.state.ledger import Entry
@@ -350,7 +349,7 @@ def _failure(normal: Normal, window: Window, last: Entry | None) -> Watching | N
     if not ran_before.any() or explained or restarted_s <= normal.newest_s:
         return None
     began_s = max(restarted_s - BEFORE_A_RESTART_S, float(window.times_s[0]))
-    return _unasked(RecoveryWatch.start(began_s, normal), scale_out, ran_before)
+    return _unasked(RecoveryWatch.start(began_s, normal), window, restarted_s)
 
 
 def _halted(normal: Normal, window: Window, last: Entry | None) -> Watching | None:
@@ -367,19 +366,22 @@ def _halted(normal: Normal, window: Window, last: Entry | None) -> Watching | No
     if first == 0 or asked_s >= seen_s - BEFORE_A_RESTART_S or seen_s <= normal.newest_s:
         return None
     began_s = float(np.mean(window.times_s[first - 1 : first + 1]))
-    return _unasked(RecoveryWatch.start(began_s, normal), scale_out, window.times_s < seen_s)
+    return _unasked(RecoveryWatch.start(began_s, normal), window, seen_s)
 
 
-def _unasked(watch: RecoveryWatch, scale_out: Values, before: NDArray[np.bool_]) -> Watching:
+def _unasked(watch: RecoveryWatch, window: Window, stopped_s: float) -> Watching:
     """Return a watch of a stop that perdix did not ask for: of a failure, unless more workers run than before.
 
-    ``scale_out``, ``before``: workers that ran, one finite value at least, and where that was before the stop; shape
-    ``(n,)``.
+    ``window``: says how many workers ran, in one row at least.
+    ``stopped_s``: when the job had stopped, or ran again; epoch seconds.
     """
+    uptime, scale_out = window.job_metric(metrics.UPTIME.name), window.job_metric(metrics.SCALE_OUT.name)
     known = np.isfinite(scale_out)
-    now, ran = float(scale_out[known][-1]), scale_out[known & before]
-    fewest = float(ran.min()) if len(ran) else now  # a worker that is lost and replaced is none that was added
-    return Watching(watch, round(fewest), round(max(fewest, now)))
+    # What ran first: workers that were added came after it, and a worker may be lost well before its job stops.
+    ran = scale_out[known & (uptime != 0.0) & (window.times_s < stopped_s)]
+    now = float(scale_out[known][-1])
+    first = float(ran[0]) if len(ran) else now
+    return Watching(watch, round(first), round(max(first, now)))
 
 
 def _added(seen: Watching, window: Window) -> Watching:

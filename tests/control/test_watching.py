@@ -337,14 +337,26 @@ def test_what_runs_out_of_time_counts_against_running_less_only(
 NONE = float("nan")
 
 
-@pytest.mark.parametrize(("after", "change"), [((1.0, 2.0), (2, 2)), ((2.0, 2.0), (2, 2)), ((3.0, 3.0), (2, 3))])
+@pytest.mark.parametrize(
+    ("before", "after", "change"),
+    [
+        (2.0, (1.0, 2.0), (2, 2)),
+        (2.0, (2.0, 2.0), (2, 2)),
+        (2.0, (3.0, 3.0), (2, 3)),
+        (1.0, (2.0, 2.0), (2, 2)),
+        (3.0, (3.0, 3.0), (2, 3)),
+    ],
+    ids=["replaced", "none", "added", "lost before it restarts", "added before it restarts"],
+)
+@pytest.mark.parametrize("rows_before", [0, 1, 3])
 def test_only_workers_that_were_added_make_a_rescale_of_a_restart_that_nobody_asked_for(
-    after: tuple[float, float], change: tuple[int, int]
+    before: float, after: tuple[float, float], change: tuple[int, int], rows_before: int
 ) -> None:
-    """A worker that is lost and replaced was not added."""
+    """A worker that is lost and replaced was not added, though it is lost well before its job restarts."""
     stopped = [[5.0, 5.0]] * 20 + [[NONE, NONE]] * 6 + [[5.0, 5.0]] * 20
     one = window(stopped, [*(100.0 + 5.0 * k for k in range(20)), *([0.0] * 6), *(5.0 * k + 0.5 for k in range(20))])
-    one.job_metrics["scale_out"][26:29], one.job_metrics["scale_out"][29:] = after
+    scale_out = one.job_metrics["scale_out"]
+    scale_out[20 - rows_before : 26], scale_out[26:29], scale_out[29:] = before, *after
     found = look(None, Normal(), Downtimes(), rows(one, slice(0, 29)), last=None, objective_s=60.0)
     assert found.watching is not None
     later = look(found.watching, Normal(), Downtimes(), one, last=None, objective_s=60.0)
