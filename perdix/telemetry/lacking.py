@@ -29,18 +29,20 @@ def lacking(home: Home, lake: Lake, job: StreamJob, now_s: float, history_days: 
     """Return what the lake lacks of the last ``history_days`` of a job, ascending.
 
     Also from before and between what was pulled: a schedule pulls one day, and a server may have been away on another.
-    What was asked for and is not there is not asked for twice. A source that reaches into the future, as of a clock
-    that ran ahead, does not count.
+    What was asked for and is not there is not asked for twice; what was answered in part is, until it is answered
+    whole. A source that reaches into the future, as of a clock that ran ahead, does not count.
 
     Raises ``LakeError`` as :meth:`~perdix.telemetry.lake.Lake.read`.
 
     ``again``: what was pulled or asked for before is lacking, too, for gaps in it; never what exports by hand hold.
     """
     from_s = now_s - history_days * DAY_S
+    by_hand, pulled = _held(lake, job.name, now_s)
     if again:
-        return _outside(from_s, now_s, _by_hand(lake, job.name, now_s))
-    held = _held(lake, job.name).values()
-    return _outside(from_s, now_s, [*_asked(home, job), *(each for each in held if each[1] <= now_s)])
+        return _outside(from_s, now_s, by_hand)
+    partial = _asked(home, job, "partial")
+    whole = (part for first_s, last_s in pulled for part in _outside(first_s, last_s, partial))
+    return _outside(from_s, now_s, [*_asked(home, job), *by_hand, *whole])
 
 
 def lacking_of_day(lake: Lake, job: StreamJob, day: str, now_s: float) -> Ranges:
@@ -50,28 +52,29 @@ def lacking_of_day(lake: Lake, job: StreamJob, day: str, now_s: float) -> Ranges
     """
     start_s = datetime.strptime(day, "%Y-%m-%d").replace(tzinfo=UTC).timestamp()
     until_s = min(start_s + DAY_S - PASSED_S, now_s)  # else a day that is not over repeats its newest samples
-    return _outside(start_s, until_s, _by_hand(lake, job.name, now_s))
+    return _outside(start_s, until_s, _held(lake, job.name, now_s)[0])
 
 
-def remember_asked(home: Home, job: StreamJob, answered: Iterable[Range]) -> None:
-    """Remember which ranges a server has answered for, of this job with these settings."""
+def remember_asked(home: Home, job: StreamJob, answered: Iterable[Range], partial: Iterable[Range] = ()) -> None:
+    """Remember which ranges a server has answered for, whole and in part, of this job with these settings."""
     path = _asked_file(home, job)
-    kept = {"of": _asked_of(job), "ranges": _joined([*_asked(home, job), *answered])}
+    ranges = {"ranges": answered, "partial": partial}
+    joined = {key: _joined([*_asked(home, job, key), *more]) for key, more in ranges.items()}
     part = path.with_name(f"{path.name}.{os.getpid()}")
     try:
-        part.write_text(json.dumps(kept), encoding="utf-8")
+        part.write_text(json.dumps({"of": _asked_of(job), **joined}), encoding="utf-8")
         part.replace(path)
     except OSError:  # then it is asked for once more
         part.unlink(missing_ok=True)
 
 
-def _asked(home: Home, job: StreamJob) -> Ranges:
+def _asked(home: Home, job: StreamJob, key: str = "ranges") -> Ranges:
     """Return what was asked for before with the same settings, ascending; nothing where that cannot be read."""
     try:
         kept = json.loads(_asked_file(home, job).read_bytes())
-        ranges = [(float(first_s), float(last_s)) for first_s, last_s in kept["ranges"]]
+        ranges = [(float(first_s), float(last_s)) for first_s, last_s in kept.get(key, ())]
         return _joined(ranges) if kept["of"] == _asked_of(job) else ()
-    except (OSError, ValueError, TypeError, KeyError):
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return ()
 
 
@@ -85,19 +88,18 @@ def _asked_of(job: StreamJob) -> str:
     return hashlib.sha256(f"{job.engine} {source}".encode()).hexdigest()
 
 
-def _held(lake: Lake, job: str) -> dict[str, Range]:
-    """Return the times of each source's oldest and newest sample."""
-    rows = lake.read("sources", job, columns=["source", "first_ts", "last_ts"]).to_pylist()
-    known = (row for row in rows if row["first_ts"] is not None and row["last_ts"] is not None)
-    return {row["source"]: (row["first_ts"].timestamp(), row["last_ts"].timestamp()) for row in known}
+def _held(lake: Lake, job: str, now_s: float) -> tuple[list[Range], list[Range]]:
+    """Return from when until when the exports of a job reach: those that were ingested by hand, and those pulled.
 
-
-def _by_hand(lake: Lake, job: str, now_s: float) -> list[Range]:
-    """Return what exports that were ingested by hand hold of a job.
-
-    The same samples under other labels would be other series, and rates of several series are summed.
+    Where exports by hand reach nothing is pulled: the same samples under other labels would be other series, and rates
+    of several series are summed.
     """
-    return [held for source, held in _held(lake, job).items() if not was_pulled(source) and held[1] <= now_s]
+    by_hand, pulled = list[Range](), list[Range]()
+    for row in lake.read("sources", job, columns=["source", "first_ts", "last_ts"]).to_pylist():
+        if row["first_ts"] is not None and row["last_ts"] is not None and row["last_ts"].timestamp() <= now_s:
+            kind = pulled if was_pulled(row["source"]) else by_hand
+            kind.append((row["first_ts"].timestamp(), row["last_ts"].timestamp()))
+    return by_hand, pulled
 
 
 def _joined(ranges: Iterable[Range]) -> Ranges:

@@ -32,11 +32,12 @@ from perdix.telemetry.moments import moment
 from perdix.telemetry.partitions import safe_key
 from perdix.telemetry.prometheus import Prometheus
 from perdix.telemetry.prometheus_answers import PrometheusError
-from perdix.telemetry.queries import EngineQueries, load_queries
+from perdix.telemetry.queries import EngineQueries, UnanswerableError, load_queries
 from perdix.telemetry.series import Series
 
 NEEDED_TO_TRAIN: Final = (WORKLOAD.name, THROUGHPUT.name, CPU.name)  # asked for, so that a missing label is reported
 NOT_LEARNED_FROM: Final = MEMORY.name
+LATE_S: Final = 3_600.0  # for so long what is not there may still come, as by a remote write that is late
 
 Connect = Callable[[PrometheusSource], Prometheus]
 Identity = tuple[tuple[str, str], ...]
@@ -117,7 +118,7 @@ def pull_ranges(
     try:
         queries = load_queries(job.engine)
         with connect(source) as client:
-            return _Pull(home, job, client, queries, source).run(ranges, from_s, until_s)
+            return _Pull(home, job, client, queries, source).run(ranges, now_s)
     except (SettingsError, PrometheusError) as error:  # before anything was asked
         failed = isinstance(error, PrometheusError)
         return PulledRange(job.name, from_s, until_s, problems=(str(error),), server_failed=failed)
@@ -138,19 +139,20 @@ class _Pull:
     queries: EngineQueries
     source: PrometheusSource
 
-    def run(self, ranges: Sequence[Range], from_s: float, until_s: float) -> PulledRange:
-        asked = (*self.queries.metrics(self.source.selector), *NEEDED_TO_TRAIN)
-        wanted = tuple(name for name in dict.fromkeys(asked) if name != NOT_LEARNED_FROM)
+    def run(self, ranges: Sequence[Range], now_s: float) -> PulledRange:
+        from_s, until_s = _whole(ranges, now_s)
+        possible = [name for name in self.queries.metrics(self.source.selector) if name != NOT_LEARNED_FROM]
         days: list[str] = []
-        problems: list[str] = []
         found: set[str] = set()
         samples, server_failed, written = 0, False, True
         step_s = self.source.scrape_interval_s
         asked_for = [day for each in ranges for day in _days(*each, step_s)]
+        problems = self._unanswerable() if asked_for else []
         answered: list[Range] = []
+        partial: list[Range] = []
         for day, first_s, last_s in asked_for:
             try:
-                series = self._series(wanted, first_s, last_s)
+                series = self._series(possible, first_s, last_s)
             except PrometheusError as error:
                 problems.append(str(error))
                 server_failed = error.of_the_server
@@ -158,7 +160,7 @@ class _Pull:
                     break
                 continue  # one day may be refused (by a server that looks back so far only), and the next answered
             finally:
-                problems += self.client.drain_warnings()
+                problems += (warnings := self.client.drain_warnings())
             if series:
                 path = landing_file(self.home, self.job.name, day)
                 try:
@@ -171,13 +173,26 @@ class _Pull:
                 days.append(day)
                 samples += sum(len(one) for one in series)
                 found |= {one.metric for one in series}
-            answered.append((first_s, last_s))
+            newest_s = max((float(one.times_ms[-1]) / 1000 for one in series), default=0.0)
+            there = first_s, min(last_s, max(newest_s, now_s - LATE_S))
+            (partial if warnings else answered).append(there)
         if asked_for and written and not server_failed:
+            wanted = dict.fromkeys((*possible, *NEEDED_TO_TRAIN))
             problems += _missing(self.client.name, wanted, found, from_s, until_s)
         if samples:  # else the selector may be wrong, and is asked with again once it is right
-            remember_asked(self.home, self.job, answered)
+            remember_asked(self.home, self.job, answered, partial)
         of_days, why = tuple(dict.fromkeys(days)), tuple(dict.fromkeys(problems))
         return PulledRange(self.job.name, from_s, until_s, of_days, samples, why, server_failed)
+
+    def _unanswerable(self) -> list[str]:
+        """Return in words what of the metrics that training needs cannot be asked for."""
+        why: list[str] = []
+        for name in NEEDED_TO_TRAIN:
+            try:
+                self.queries.text(name, self.source.selector)
+            except UnanswerableError as error:
+                why.append(str(error))
+        return why
 
     def _series(self, wanted: Sequence[str], first_s: float, last_s: float) -> list[Series]:
         step_s, selector = self.source.scrape_interval_s, self.source.selector
@@ -205,7 +220,7 @@ def _days(from_s: float, until_s: float, step_s: float) -> Iterator[tuple[str, f
         first_ms = -(-next_ms // step_ms) * step_ms
 
 
-def _missing(server: str, wanted: Sequence[str], found: set[str], from_s: float, until_s: float) -> list[str]:
+def _missing(server: str, wanted: Iterable[str], found: set[str], from_s: float, until_s: float) -> list[str]:
     """Return in words what the server does not have of the job."""
     lacking = [name for name in wanted if name not in found]
     if not lacking:

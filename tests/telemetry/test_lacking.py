@@ -88,6 +88,14 @@ def test_what_was_asked_for_and_is_not_there_is_not_asked_for_twice(home: Home) 
     assert lacked(home, job=JOB.model_copy(update={"prometheus": elsewhere})) == [(24.0, 0.0)], "other questions"
 
 
+def test_what_was_answered_in_part_is_lacking_until_it_is_answered_whole(home: Home) -> None:
+    holds(home, PULLED, 24.0, 2.0)
+    remember_asked(home, JOB, [(NOW_S - 6 * HOUR_S, NOW_S - 2 * HOUR_S)], [(NOW_S - 24 * HOUR_S, NOW_S - 6 * HOUR_S)])
+    assert lacked(home) == [(24.0, 6.0), (2.0, 0.0)]
+    remember_asked(home, JOB, [(NOW_S - 24 * HOUR_S, NOW_S - 6 * HOUR_S)])
+    assert lacked(home) == [(2.0, 0.0)]
+
+
 @pytest.mark.parametrize("text", ["", "[", "[]", "{}", '{"of": 1, "ranges": [[1]]}', '{"of": 1, "ranges": 3}'])
 def test_where_what_was_asked_for_cannot_be_read_it_is_asked_for_again(home: Home, text: str) -> None:
     (home.landing / "wordcount" / ".asked.json").write_text(text)

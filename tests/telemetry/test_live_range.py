@@ -95,6 +95,36 @@ class TestPull:
         list(pull_missing([a_job(server.url)], home, lake, NOW_S + 60.0, history_days=3))
         assert {float(asked["start"]) for asked in server.asked} == {NOW_S + 15.0}
 
+    @pytest.mark.parametrize("refused", [False, True])
+    def test_what_was_answered_in_part_is_asked_for_again(self, home: Home, server: Server, refused: bool) -> None:
+        """A store of Thanos is away, or one query is refused for now; a label that the selector lacks is neither."""
+        lake, answer, job = Lake(home.lake), server.answer, a_job(server.url, selector={"job_name": "wordcount"})
+
+        def in_part(asked):
+            if refused and "numRecordsIn" in asked["query"]:
+                return 422, "application/json", b'{"status": "error", "error": "store is loading"}'
+            warnings = [] if refused else ["store-3 is away"]
+            return success(({}, [[float(asked["start"]), "1"], [float(asked["end"]), "1"]]), warnings=warnings)
+
+        server.answer = in_part
+        (first,) = pull_missing([job], home, lake, NOW_S, history_days=3)
+        assert first.samples > 0
+        server.answer = answer
+        for later_s, again_s in ((60.0, -3 * DAY_S), (120.0, 75.0)):
+            server.asked.clear()
+            list(pull_missing([job], home, lake, NOW_S + later_s, history_days=3))
+            oldest_s = min(float(asked["start"]) for asked in server.asked) - NOW_S
+            assert again_s <= oldest_s <= again_s + 120.0
+
+    def test_what_was_not_there_yet_is_asked_for_again(self, home: Home, server: Server) -> None:
+        """Remote write is twenty minutes late."""
+        lake, job = Lake(home.lake), a_job(server.url)
+        server.answer = lambda asked: success(({}, [[min(float(asked["end"]), NOW_S - 1_200.0), "1"]]))
+        list(pull_missing([job], home, lake, NOW_S, history_days=1))
+        server.asked.clear()
+        list(pull_missing([job], home, lake, NOW_S + HOUR_S, history_days=1))
+        assert NOW_S - 1_200.0 <= min(float(asked["start"]) for asked in server.asked) <= NOW_S - 1_185.0
+
     @pytest.mark.parametrize("ranges", [(), ((NOW_S - 50.0, NOW_S - 5.0),)])
     def test_where_nothing_is_to_be_asked_nothing_is_missing(self, home: Home, server: Server, ranges) -> None:
         """After exports that end now, or between two trainings within one scrape interval."""
