@@ -14,6 +14,7 @@ from perdix.settings.home import Home
 from perdix.settings.stream_job import StreamJob
 from perdix.telemetry.lake import Lake
 from perdix.telemetry.landing import was_pulled
+from perdix.telemetry.moments import moment
 from perdix.telemetry.partitions import safe_key
 
 DAY_S: Final = 86_400
@@ -53,6 +54,26 @@ def lacking_of_day(lake: Lake, job: StreamJob, day: str, now_s: float) -> Ranges
     start_s = datetime.strptime(day, "%Y-%m-%d").replace(tzinfo=UTC).timestamp()
     until_s = min(start_s + DAY_S - PASSED_S, now_s)  # else a day that is not over repeats its newest samples
     return _outside(start_s, until_s, _held(lake, job.name, now_s)[0])
+
+
+def left_to_exports(lake: Lake, job: str, from_s: float, now_s: float, needed: Sequence[str]) -> list[str]:
+    """Return in words which metrics are missing where nothing is pulled because exports by hand reach there.
+
+    Raises ``LakeError`` as :meth:`~perdix.telemetry.lake.Lake.read`.
+    """
+    metrics: dict[str, set[str]] = {}
+    for row in lake.read("series", job, columns=["source", "metric"]).to_pylist():
+        metrics.setdefault(row["source"], set()).add(row["metric"])
+    known = _known(lake, job, now_s)
+    found = []
+    for source, (first_s, last_s) in known.items():
+        if was_pulled(source) or last_s < from_s:
+            continue
+        beside = [metrics.get(one, set()) for one, (a_s, b_s) in known.items() if a_s <= last_s and b_s >= first_s]
+        if lacked := ", ".join(name for name in needed if name not in set().union(*beside)):
+            where = f"{moment(first_s)} to {moment(last_s)} is left to {source}"
+            found.append(f"{where}, which holds no {lacked}: ingest an export of it, too")
+    return found
 
 
 def remember_asked(home: Home, job: StreamJob, answered: Iterable[Range], partial: Iterable[Range] = ()) -> None:
@@ -95,11 +116,17 @@ def _held(lake: Lake, job: str, now_s: float) -> tuple[list[Range], list[Range]]
     of several series are summed.
     """
     by_hand, pulled = list[Range](), list[Range]()
-    for row in lake.read("sources", job, columns=["source", "first_ts", "last_ts"]).to_pylist():
-        if row["first_ts"] is not None and row["last_ts"] is not None and row["last_ts"].timestamp() <= now_s:
-            kind = pulled if was_pulled(row["source"]) else by_hand
-            kind.append((row["first_ts"].timestamp(), row["last_ts"].timestamp()))
+    for source, held in _known(lake, job, now_s).items():
+        (pulled if was_pulled(source) else by_hand).append(held)
     return by_hand, pulled
+
+
+def _known(lake: Lake, job: str, now_s: float) -> dict[str, Range]:
+    """Return the times of each source's oldest and newest sample."""
+    rows = lake.read("sources", job, columns=["source", "first_ts", "last_ts"]).to_pylist()
+    known = (row for row in rows if row["first_ts"] is not None and row["last_ts"] is not None)
+    held = {row["source"]: (row["first_ts"].timestamp(), row["last_ts"].timestamp()) for row in known}
+    return {source: each for source, each in held.items() if each[1] <= now_s}
 
 
 def _joined(ranges: Iterable[Range]) -> Ranges:

@@ -11,7 +11,7 @@ import gzip
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -24,7 +24,7 @@ from perdix.settings.yaml_files import SettingsError
 from perdix.telemetry.exports.content import Content
 from perdix.telemetry.exports.records import Limits, RawSeries
 from perdix.telemetry.exports.victoriametrics import read_victoriametrics, victoriametrics_line
-from perdix.telemetry.lacking import DAY_S, Range, lacking, remember_asked
+from perdix.telemetry.lacking import DAY_S, Range, lacking, left_to_exports, remember_asked
 from perdix.telemetry.lake import Lake, LakeError
 from perdix.telemetry.landing import pulled_name
 from perdix.telemetry.metrics import CPU, MEMORY, THROUGHPUT, WORKLOAD
@@ -88,6 +88,7 @@ def pull_missing(
         server = job.prometheus.asked_as
         try:
             ranges = lacking(home, lake, job, now_s, history_days, again=again)
+            left = left_to_exports(lake, job.name, now_s - history_days * DAY_S, now_s, NEEDED_TO_TRAIN)
         except LakeError as error:
             yield PulledRange(job.name, now_s - history_days * DAY_S, now_s, problems=(str(error),))
             continue
@@ -98,7 +99,7 @@ def pull_missing(
         pulled = pull_ranges(home, job, ranges, now_s, connect=connect)
         if pulled.server_failed:
             down[server] = pulled.problems[-1]
-        yield pulled
+        yield replace(pulled, problems=(*pulled.problems, *left))
 
 
 def pull_ranges(

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
+import pyarrow as pa
 import pytest
 
 from perdix.settings.home import Home
@@ -15,6 +16,7 @@ from perdix.telemetry.lacking import DAY_S
 from perdix.telemetry.lake import Lake
 from perdix.telemetry.landing import landed
 from perdix.telemetry.live_range import PulledRange, landing_file, pull_missing, pull_ranges
+from perdix.telemetry.tables import SERIES, SOURCES
 from perdix.twin.emission import Scraping
 from perdix.twin.living import LivingTwin, SimulatedClock, revive
 from perdix.twin.parameters import load_twin
@@ -70,6 +72,18 @@ def samples(home: Home, day: str) -> dict[str, tuple[list[int], list[float]]]:
 
 def pull_range(home: Home, job: StreamJob, from_s: float, until_s: float) -> PulledRange:
     return pull_ranges(home, job, ((from_s, until_s),), until_s)
+
+
+def export(lake: Lake, source: str, first_h: float, *metrics: str) -> None:
+    """Let an export by hand hold metrics from so many hours before now until an hour before it."""
+    first, last = (datetime.fromtimestamp(NOW_S - hours * HOUR_S, UTC) for hours in (first_h, 1.0))
+    empty = dict.fromkeys(("bytes", "read", "kept", "masked", "quarantined", "unmapped"), 0)
+    row = {"file": source, "format": "", "digest": "", **empty, "first_ts": first, "last_ts": last, "remarks": ""}
+    one = {"worker": None, "name": "", "labels": "{}", "kind": "gauge", "mapped": True}
+    series = [{"series_id": n, "metric": metric, **one} for n, metric in enumerate(metrics)]
+    for table, rows in ((SOURCES, [row]), (SERIES, series)):
+        keys = {"job": "wordcount", "source": source}
+        lake.put(table.name, keys, pa.Table.from_pylist(rows, schema=table.columns))
 
 
 class TestPull:
@@ -267,6 +281,21 @@ class TestWhatCannotBePulled:
         pulled = pull_range(home, a_job(server.url), NOW_S - 2 * HOUR_S, NOW_S)
         assert pulled.days == DAYS[1:]
         assert any("too far back" in problem for problem in pulled.problems)
+
+    def test_what_is_left_to_an_export_of_one_metric_is_named(self, home: Home, server: Server) -> None:
+        """Two weeks of latency alone keep everything else of them from being pulled."""
+        lake = Lake(home.lake)
+        server.answer = lambda asked: success(({}, [[float(asked["start"]), "1"]]))
+        export(lake, "latency.csv", 5.0, "latency_p95_ms")
+        export(lake, "load.csv", 3.0, "workload_per_s", "throughput_per_s")
+        (pulled,) = pull_missing([a_job(server.url)], home, lake, NOW_S, history_days=1)
+        left = [problem for problem in pulled.problems if "is left to" in problem]
+        assert left == [
+            "2026-03-04 20:00Z to 2026-03-05 00:00Z is left to latency.csv, which holds no cpu_load: "
+            "ingest an export of it, too",
+            "2026-03-04 22:00Z to 2026-03-05 00:00Z is left to load.csv, which holds no cpu_load: "
+            "ingest an export of it, too",
+        ]
 
     def test_a_damaged_file_of_an_earlier_pull_is_replaced(self, home: Home, face: PrometheusFace) -> None:
         path = landing_file(home, "wordcount", DAYS[1])
