@@ -1,14 +1,16 @@
 """Outcomes of expectations as Dagster asset checks; what one means is in :mod:`perdix.assets.expectation_suite`."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import dagster as dg
 
 from perdix.assets.expectation_suite import Suite
 from perdix.assets.expectations import ExpectationOutcome
+from perdix.assets.judging import Judged
 from perdix.assets.metadata import records
 
+Judge = Callable[[dg.AssetCheckExecutionContext, Suite], Judged]
 MOST_NAMED = 20  # jobs in one sentence
 
 
@@ -52,7 +54,7 @@ def check_results(
 def suite_checks(
     asset: "dg.CoercibleToAssetKey",
     suite: Suite,
-    judge: Callable[[dg.AssetCheckExecutionContext, Suite], Iterable[ExpectationOutcome]],
+    judge: Judge,
     *,
     partitions: "dg.PartitionsDefinition[str] | None" = None,
     required_resource_keys: set[str] | None = None,
@@ -60,7 +62,7 @@ def suite_checks(
 ) -> dg.AssetChecksDefinition:
     """Return one definition for all checks of a table: a single pass over the data, of which a part can be chosen.
 
-    ``judge``: given the context and the suite of the chosen checks, reads the table and returns the outcomes.
+    ``judge``: given the context and the suite of the chosen checks, reads the table and judges it.
     """
     key = dg.AssetKey.from_coercible(asset)
 
@@ -73,9 +75,13 @@ def suite_checks(
     )
     def expectations(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
         chosen = {selected.name for selected in context.selected_asset_check_keys}
-        partition = _days(context) if partitions is not None else None
-        results = check_results(key, list(judge(context, suite.only(chosen))), partition)
-        yield from results if partitions is None else of_each_partition(context, key, lambda _: results)
+        judged = judge(context, suite.only(chosen))
+        if partitions is None:
+            yield from check_results(key, judged.outcomes())
+            return
+        yield from of_each_partition(
+            context, key, lambda days: check_results(key, judged.outcomes(days), _range_of(days))
+        )
 
     return expectations
 
@@ -107,9 +113,8 @@ def of_each_partition(
     return judge(partitions)
 
 
-def _days(context: dg.AssetCheckExecutionContext) -> str:
-    asked = list(context.partition_keys)
-    return asked[0] if len(asked) == 1 else f"{asked[0]} to {asked[-1]}"
+def _range_of(days: Sequence[str]) -> str:
+    return days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
 
 
 def _sentence(outcome: ExpectationOutcome) -> str:

@@ -1,9 +1,9 @@
-"""Expectations judged job by job: one job's bad rows keep none of the others back. Knows no Dagster."""
+"""Expectations judged by job and day: one's bad rows keep none of the others back. Knows no Dagster."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,40 +12,69 @@ if TYPE_CHECKING:
     from perdix.assets.expectations import ExpectationOutcome
     from perdix.settings.home import Home
 
+Key = tuple[str, str]  # job and day
+
 
 @dataclass(frozen=True)
 class Judged:
     """What came of a table's expectations."""
 
-    jobs: Sequence[str]  # those that were judged
+    keys: Sequence[Key]  # those that were judged
     together: Sequence[ExpectationOutcome]  # outcomes on all of them as one table
-    # Job -> the critical expectations that it fails by itself; such a job goes no further
-    blocked: Mapping[str, Sequence[ExpectationOutcome]]
+    # Job and day -> the critical expectations that it fails by itself; such a day of a job goes no further
+    blocked: Mapping[Key, Sequence[ExpectationOutcome]]
 
-    def outcomes(self) -> list[ExpectationOutcome]:
-        """Return the outcomes with the jobs that each one blocks; they are critical only where no job goes on."""
-        some_go_on = len(self.blocked) < len(self.jobs)
+    def outcomes(self, days: Collection[str] | None = None) -> list[ExpectationOutcome]:
+        """Return the outcomes with the jobs that each one blocks; they are critical only where nothing goes on.
+
+        ``days``: those on which a job is blocked; every day when left out.
+        """
+        here = [key for key in self.keys if days is None or key[1] in days]
+        some_go_on = any(key not in self.blocked for key in here)
+        fails = {key: {rule.name for rule in failed} for key, failed in self.blocked.items()}
         found = []
         for one in self.together:
-            jobs = tuple(job for job, failed in self.blocked.items() if one.name in {rule.name for rule in failed})
-            success = one.success and not jobs
+            jobs = tuple(dict.fromkeys(job for job, day in here if one.name in fails.get((job, day), ())))
+            elsewhere = not jobs and any(one.name in names for names in fails.values())
+            success = not jobs and (one.success or elsewhere)
             severity = "warning" if some_go_on and not success else one.severity
             found.append(replace(one, success=success, severity=severity, blocked=jobs))
         return found
 
 
-def judge_by_job(jobs: Collection[str], judge: Callable[[Sequence[str]], Sequence[ExpectationOutcome]]) -> Judged:
-    """Judge jobs together, and each by itself only when all together fail a critical expectation.
+def judge_each(keys: Collection[Key], judge: Callable[[Sequence[Key]], Sequence[ExpectationOutcome]]) -> Judged:
+    """Judge days of jobs together, and each by itself where rows fail a critical expectation.
 
-    ``judge``: given some of the jobs, judges their rows as one table.
+    So it depends on nobody else whether a day of a job goes on. Jobs are divided by halves, and then the days of one.
+
+    ``judge``: given some of the keys (several jobs with all of their days, or some days of one job), judges their rows
+    as one table.
     """
-    names = sorted(set(jobs))
-    together = judge(names)
-    if not any(one.blocks for one in together):
-        return Judged(names, together, {})
-    alone = {job: together if len(names) == 1 else judge([job]) for job in names}
-    failed = {job: [one for one in outcomes if one.blocks] for job, outcomes in alone.items()}
-    return Judged(names, together, {job: rules for job, rules in failed.items() if rules})
+    ordered = sorted(set(keys))
+    together = judge(ordered)
+    return Judged(ordered, together, dict(_failing(ordered, together, judge)))
+
+
+def jobs_of(keys: Iterable[Key]) -> list[str]:
+    """Return the jobs of some keys, sorted."""
+    return sorted({job for job, _ in keys})
+
+
+def _failing(
+    keys: Sequence[Key],
+    outcomes: Sequence[ExpectationOutcome],
+    judge: Callable[[Sequence[Key]], Sequence[ExpectationOutcome]],
+) -> Iterator[tuple[Key, list[ExpectationOutcome]]]:
+    if not any(one.severity == "critical" and (one.unexpected or not one.success) for one in outcomes):
+        return
+    if len(keys) > 1:
+        part = 0 if keys[0][0] != keys[-1][0] else 1
+        names = sorted({key[part] for key in keys})
+        middle = names[len(names) // 2]
+        for half in ([key for key in keys if key[part] < middle], [key for key in keys if key[part] >= middle]):
+            yield from _failing(half, judge(half), judge)
+    elif keys and (failed := [one for one in outcomes if one.blocks]):
+        yield keys[0], failed
 
 
 def why_blocked(table: str, failed: Sequence[tuple[str, str]]) -> str:

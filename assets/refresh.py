@@ -1,6 +1,6 @@
 """What was landed of some jobs, taken through the same ingest, checks and features as a whole day. Knows no Dagster.
 
-A job whose samples fail a critical expectation goes no further, and the others do.
+A job's day whose samples fail a critical expectation goes no further, and the others do.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from perdix.assets import observation_tasks
 from perdix.assets.expectation_suite import Suite
 from perdix.assets.judged_frames import fault_of, judged_frame
-from perdix.assets.judging import Judged, judge_by_job, why_blocked
+from perdix.assets.judging import Judged, Key, jobs_of, judge_each, why_blocked
 from perdix.assets.spark.tasks import Task, run_tasks
 from perdix.settings.home import Home
 from perdix.telemetry.exports.records import Limits
@@ -66,11 +66,13 @@ class Refresh:
         return report.to_observe
 
     def _each(self, table: str, days: Mapping[str, Sequence[str]], task: Task) -> None:
-        """Judge a table, and derive the next one for the jobs that passed and have had no problem so far."""
+        """Judge a table, and derive the next one for the jobs' days that passed."""
         held = {(job, day) for job in days for day in self._held(table, job)}
         keys = sorted((job, day) for job, some in days.items() for day in some if (job, day) in held)
         blocked = self._blocked(table, keys)
-        tasks = [{"lake": str(self.lake.root), "job": job, "day": day} for job, day in keys if job not in blocked]
+        tasks = [
+            {"lake": str(self.lake.root), "job": job, "day": day} for job, day in keys if (job, day) not in blocked
+        ]
         for answer in run_tasks(self.session(), tasks, task) if tasks else []:
             if answer.error:
                 self.problems[answer.key["job"]].append(f"{answer.key['day']}: {answer.error}")
@@ -82,39 +84,40 @@ class Refresh:
             self.problems[job].append(str(error))
             return []
 
-    def _blocked(self, table: str, keys: Sequence[tuple[str, str]]) -> set[str]:
-        """Return the jobs that fail a critical expectation, or cannot be read."""
-        jobs = {job for job, _ in keys}
-        if not jobs:
+    def _blocked(self, table: str, keys: Sequence[Key]) -> set[Key]:
+        """Return the jobs' days that fail a critical expectation, or cannot be read."""
+        if not keys:
             return set()
         try:
-            judged = judge_by_job(jobs, lambda some: self._judged(table, keys, some))
+            return self._noted(table, judge_each(keys, lambda some: self._judged(table, some)))
         except LakeError:
-            sound = {job for job in jobs if self._readable(table, keys, job)}
+            readable = {job for job in jobs_of(keys) if self._readable(table, keys, job)}
+            sound = [key for key in keys if key[0] in readable]
             if not sound:
-                return jobs
-            judged = judge_by_job(sound, lambda some: self._judged(table, keys, some))
-            return self._noted(table, judged) | (jobs - sound)
-        return self._noted(table, judged)
+                return set(keys)
+            judged = judge_each(sound, lambda some: self._judged(table, some))
+            return self._noted(table, judged) | (set(keys) - set(sound))
 
-    def _noted(self, table: str, judged: Judged) -> set[str]:
-        """Keep what came of the expectations; returns the jobs that fail a critical one."""
+    def _noted(self, table: str, judged: Judged) -> set[Key]:
+        """Keep what came of the expectations; returns the jobs' days that fail a critical one."""
         self.outcomes[table] = judged.outcomes()
-        for job, failed in judged.blocked.items():
+        days: dict[tuple[str, str], list[str]] = {}
+        for (job, day), failed in judged.blocked.items():
             why = why_blocked(table, [(one.name, one.meaning) for one in failed])
-            self.problems[job].append(f"not trained on: {why}")
+            days.setdefault((job, why), []).append(day)
+        for (job, why), some in days.items():
+            self.problems[job].append(f"not trained on {', '.join(some)}: {why}")
         return set(judged.blocked)
 
-    def _readable(self, table: str, keys: Sequence[tuple[str, str]], job: str) -> bool:
+    def _readable(self, table: str, keys: Sequence[Key], job: str) -> bool:
         fault = fault_of(self.lake, table, job, sorted({day for other, day in keys if other == job}))
         if fault is not None:
             self.problems[job].append(fault)
         return fault is None
 
-    def _judged(self, table: str, keys: Sequence[tuple[str, str]], jobs: Sequence[str]) -> list[ExpectationOutcome]:
+    def _judged(self, table: str, keys: Sequence[Key]) -> list[ExpectationOutcome]:
         from perdix.assets.expectations import run_suite
 
-        days = sorted({day for job, day in keys if job in jobs})
-        return run_suite(
-            judged_frame(self.lake, table, days, self.session, jobs=jobs), self.suites[table], now_s=self.now_s
-        )
+        days = sorted({day for _, day in keys})
+        frame = judged_frame(self.lake, table, days, self.session, jobs=jobs_of(keys))
+        return run_suite(frame, self.suites[table], now_s=self.now_s)

@@ -9,7 +9,8 @@ from dagster import BetaWarning, PreviewWarning
 
 from perdix.assets.checks import check_results, check_specs, suite_checks
 from perdix.assets.expectation_suite import Suite, load_suite
-from perdix.assets.expectations import ExpectationOutcome, run_suite
+from perdix.assets.expectations import run_suite
+from perdix.assets.judging import Judged
 from perdix.assets.partitions import one_run
 from perdix.settings.home import PROJECT
 
@@ -40,8 +41,8 @@ def defs_of(suite: Suite, frame: pd.DataFrame, trained: list[str]) -> dg.Definit
     def champion() -> None:
         trained.append("champion")
 
-    def judge(context: dg.AssetCheckExecutionContext, chosen: Suite) -> list[ExpectationOutcome]:
-        return run_suite(frame, chosen, now_s=2e9)
+    def judge(context: dg.AssetCheckExecutionContext, chosen: Suite) -> Judged:
+        return Judged((), run_suite(frame, chosen, now_s=2e9), {})
 
     return dg.Definitions(assets=[observed, champion], asset_checks=[suite_checks("observed", suite, judge)])
 
@@ -125,7 +126,7 @@ def judged_days(suite: Suite, *days: str) -> list[dg.AssetCheckEvaluation]:
         checks = suite_checks(
             observed.key,
             suite.only({"has_rows"}),
-            lambda _, s: run_suite(observations(), s, now_s=2e9),
+            lambda _, s: Judged((), run_suite(observations(), s, now_s=2e9), {}),
             partitions=partitions,
         )
         job = dg.define_asset_job("days", selection=dg.AssetSelection.all() | dg.AssetSelection.all_asset_checks())
@@ -145,4 +146,5 @@ def test_each_day_of_a_run_gets_the_outcomes(suite: Suite) -> None:
     """Dagster plans a check for each partition: one that has no outcome of its own would be shown as skipped."""
     found = judged_days(suite, "2026-01-01", "2026-01-02")
     assert {(one.partition, one.passed) for one in found} == {("2026-01-01", True), ("2026-01-02", True), (None, True)}
-    assert {one.metadata["partition"].value for one in found} == {"2026-01-01 to 2026-01-02"}
+    shown = {one.partition: one.metadata["partition"].value for one in found}
+    assert shown == {day: day or "2026-01-01 to 2026-01-02" for day in ("2026-01-01", "2026-01-02", None)}

@@ -14,6 +14,7 @@ from perdix.assets.refresh import Refresh
 from perdix.settings.home import Home
 from perdix.telemetry.lake import Lake
 from perdix.telemetry.tables import JOB_OBSERVATIONS
+from tests.assets.observing import sampled
 
 DAY = "2026-03-04"
 START_S = int(datetime(2026, 3, 4, 12, tzinfo=UTC).timestamp())
@@ -67,6 +68,20 @@ def test_a_job_whose_files_in_the_lake_are_broken_goes_no_further_and_the_others
     assert "ingest its source again" in problem
 
 
+def test_one_bad_day_keeps_no_other_day_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = Home(tmp_path).make()
+    days = [f"2026-03-0{n}" for n in range(1, 8)]
+    for day in days:
+        sampled(home, "ads", 50.0 if day == DAY else 0.5, day)
+    asked: list[Mapping[str, object]] = []
+    monkeypatch.setattr("perdix.assets.refresh.run_tasks", lambda _, keys, __: asked.extend(keys) or [])
+    refresh = Refresh(home, Lake(home.lake), lambda: None, load_suites(), START_S + 5 * 86_400.0)  # type: ignore[arg-type,return-value]
+    refresh.run({"ads": days})
+    assert [key["day"] for key in asked] == [day for day in days if day != DAY]
+    (problem,) = refresh.problems["ads"]
+    assert problem.startswith(f"not trained on {DAY}: samples failed cpu_load_is_a_ratio")
+
+
 @pytest.mark.spark
 @pytest.mark.slow
 def test_a_job_whose_samples_are_wrong_goes_no_further_and_the_others_do(spark: object, tmp_path: Path) -> None:
@@ -80,7 +95,7 @@ def test_a_job_whose_samples_are_wrong_goes_no_further_and_the_others_do(spark: 
     assert lake.days("workload_features", "sound") == [DAY]
     assert lake.days("job_observations", "percent") == []
     (problem,) = refresh.problems.pop("percent")
-    assert problem.startswith("not trained on: samples failed cpu_load_is_a_ratio: CPU loads beyond")
+    assert problem.startswith(f"not trained on {DAY}: samples failed cpu_load_is_a_ratio: CPU loads beyond")
     assert not refresh.problems
 
     again = Refresh(home, lake, lambda: spark, load_suites(), START_S + 3_600.0)

@@ -99,3 +99,27 @@ def test_a_job_that_cannot_be_read_keeps_no_other_job_back(home: Home, damaged: 
     assert result.success
     assert Lake(home.lake).jobs("workload_features") == (["good", "other"] if other < 1.0 else ["good"])
     assert "ingest its source again" in errors(result, "observations")["broken"]
+
+
+def test_one_bad_job_of_a_hundred_is_blocked(home: Home) -> None:
+    """Together they pass: one of a hundred is what the rule lets through of one job's rows."""
+    sampled(home, "percent", 50.0)
+    for number in range(99):
+        sampled(home, f"good-{number}", 0.5)
+    result = observed(home)
+    assert len(Lake(home.lake).jobs("workload_features")) == 99
+    assert "percent goes no further" in str(check(result, "cpu_load_is_a_ratio").description)
+
+
+def test_a_range_blocks_the_days_that_a_day_alone_blocks(home: Home) -> None:
+    days = [f"2026-03-0{n}" for n in range(1, 8)]
+    for day in days:
+        sampled(home, "ads", 50.0 if day == DAY else 0.5, day)
+    tags = {"dagster/asset_partition_range_start": days[0], "dagster/asset_partition_range_end": days[-1]}
+    with dg.DagsterInstance.ephemeral() as instance, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        job = definitions(home).resolve_job_def("observe_day")
+        result = job.execute_in_process(instance=instance, tags=tags, raise_on_error=False)
+    assert Lake(home.lake).days("workload_features", "ads") == [day for day in days if day != DAY]
+    judged = [one for one in result.get_asset_check_evaluations() if one.check_name == "cpu_load_is_a_ratio"]
+    assert {one.partition: one.passed for one in judged if one.partition} == {day: day != DAY for day in days}
