@@ -53,13 +53,15 @@ def recent_range(context: dg.AssetExecutionContext, workspace: Workspace, spark:
         context.log.warning(complaint)
     live = [jobs[name] for name in context.partition_keys if name in jobs and jobs[name].prometheus is not None]
     home, lake, now_s = workspace.paths(), workspace.lake(), WallClock().now_s()
+    history_days = workspace.settings().training.history_days
     pulled = []
-    for one in pull_missing(live, home, lake, now_s, history_days=workspace.settings().training.history_days):
+    for one in pull_missing(live, home, lake, now_s, history_days=history_days):
         pulled.append(one)
         context.log.info(f"{one.job}: {one.sentence()}")
         for problem in one.problems:
             context.log.warning(f"{one.job}: {problem}")
-    refresh = Refresh(home, lake, spark.session, load_suites(workspace.conf_part("expectations")), now_s)
+    suites = load_suites(workspace.conf_part("expectations"))
+    refresh = Refresh(home, lake, spark.session, suites, now_s, history_days)
     refresh.run({one.job: {*one.days, _day(one.from_s)} if one.days else () for one in pulled})
     for job, problems in refresh.problems.items():
         for problem in problems:

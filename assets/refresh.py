@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from perdix.assets import observation_tasks
@@ -17,6 +18,7 @@ from perdix.assets.judging import Judged, Key, jobs_of, judge_each, why_blocked
 from perdix.assets.spark.tasks import Task, run_tasks
 from perdix.settings.home import Home
 from perdix.telemetry.exports.records import Limits
+from perdix.telemetry.lacking import DAY_S
 from perdix.telemetry.lake import Lake, LakeError
 from perdix.telemetry.landing import landed
 
@@ -35,6 +37,8 @@ class Refresh:
     session: Callable[[], SparkSession]  # called when Spark is needed
     suites: Mapping[str, Suite]  # table -> its expectations
     now_s: float  # epoch seconds of the caller's clock
+    # How far back days are brought up to features whose samples are in the lake, as of a run that was cut before
+    overdue_days: int = 0
     # Ingest report of each job that had new files, as plain values
     reports: list[dict[str, Any]] = field(default_factory=list)
     # Job -> what went wrong, in words
@@ -45,11 +49,19 @@ class Refresh:
     def run(self, days_of: Mapping[str, Collection[str]]) -> None:
         """Ingest what is new of each job, and bring its days up to features.
 
-        ``days_of``: job -> days (ISO) that are observed anew beside those of its new files.
+        ``days_of``: job -> days (ISO) that are observed anew beside those of its new files, and those that are overdue.
         """
-        days = {job: sorted({*known, *self._ingested(job)}) for job, known in days_of.items()}
+        days = {job: sorted({*known, *self._ingested(job), *self._overdue(job)}) for job, known in days_of.items()}
         self._each("samples", days, observation_tasks.write_observations)
         self._each("job_observations", days, observation_tasks.write_features)
+
+    def _overdue(self, job: str) -> set[str]:
+        """Return the days whose samples are in the lake and no features are."""
+        oldest = datetime.fromtimestamp(self.now_s - self.overdue_days * DAY_S, UTC).date().isoformat()
+        if not self.overdue_days:
+            return set()
+        derived = self._held("workload_features", job)
+        return {day for day in self._held("samples", job) if day >= oldest and day not in derived}
 
     def _ingested(self, job: str) -> Sequence[str]:
         from perdix.telemetry.ingest import ingest, new_files

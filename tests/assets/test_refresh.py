@@ -14,7 +14,7 @@ from perdix.assets.refresh import Refresh
 from perdix.settings.home import Home
 from perdix.telemetry.lake import Lake
 from perdix.telemetry.tables import JOB_OBSERVATIONS
-from tests.assets.observing import sampled
+from tests.assets.observing import run_here, sampled
 
 DAY = "2026-03-04"
 START_S = int(datetime(2026, 3, 4, 12, tzinfo=UTC).timestamp())
@@ -80,6 +80,23 @@ def test_one_bad_day_keeps_no_other_day_back(tmp_path: Path, monkeypatch: pytest
     assert [key["day"] for key in asked] == [day for day in days if day != DAY]
     (problem,) = refresh.problems["ads"]
     assert problem.startswith(f"not trained on {DAY}: samples failed cpu_load_is_a_ratio")
+
+
+def test_days_whose_observation_was_cut_are_observed_by_the_next_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their samples are in the lake, so nothing pulls or ingests them again."""
+    home = Home(tmp_path).make()
+    lake, days = Lake(home.lake), [f"2026-03-0{n}" for n in range(1, 8)]
+    for day in days:
+        sampled(home, "ads", 0.5, day)
+    lake.replace("workload_features", "ads", days[2], pd.DataFrame(columns=["ts", "workload_per_s"]))
+    monkeypatch.setattr("perdix.assets.refresh.run_tasks", run_here)
+    now_s = START_S + 3 * 86_400.0
+    refresh = Refresh(home, lake, lambda: None, load_suites(), now_s, 5)  # type: ignore[arg-type,return-value]
+    refresh.run({"ads": days[6:]})
+    assert lake.days("workload_features", "ads") == [days[1], *days[3:]], "none is older than five days"
+    assert not refresh.problems
 
 
 @pytest.mark.spark
