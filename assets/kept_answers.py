@@ -65,6 +65,19 @@ def read_answer(folder: Path, job: str) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
+def note_promoted(folder: Path, job: str, digest: str) -> None:
+    """Note that the model of an answer was promoted, so that it is not once more when somebody else is champion."""
+    _promoted(folder, job).write_text(digest, encoding="utf-8")
+
+
+def was_promoted(folder: Path, job: str, digest: str) -> bool:
+    """Return whether the model of an answer was promoted before."""
+    try:
+        return _promoted(folder, job).read_text(encoding="utf-8") == digest
+    except FileNotFoundError:
+        return False
+
+
 @dataclass(frozen=True)
 class Progress:
     """How far a run has come."""
@@ -137,6 +150,10 @@ class Watch:
 
 def _path(folder: Path, job: str) -> Path:
     return folder / f"{source_key(job)}.json"  # whatever a partition is called in Dagster, it stays in the folder
+
+
+def _promoted(folder: Path, job: str) -> Path:
+    return folder / f".{source_key(job)}.promoted"
 
 
 def _about(seconds: float) -> str:

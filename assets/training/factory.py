@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from perdix.assets.checks import of_each_partition
-from perdix.assets.kept_answers import Kept, Progress
+from perdix.assets.kept_answers import Kept, Progress, note_promoted
 from perdix.assets.partitions import one_run, stream_jobs
 from perdix.assets.resources import Spark, Workspace
 from perdix.assets.spark.tasks import attempt
@@ -197,6 +197,9 @@ def _publish(context: dg.AssetExecutionContext, workspace: Workspace, model: Mod
         )
     with gate_locked(workspace.paths(), gate.registered):
         through = _through_the_gate(context, workspace, model, gate, trained, watch)
+        for one in trained:
+            if one.promoted:
+                note_promoted(workspace.paths().trainings / gate.registered, one.job, one.digest)
     promoted = sum(1 for one in trained if one.promoted)
     context.log.info(
         f"{gate.registered} version {through.published.version}: {promoted} of {len(trained)} job(s) promoted"

@@ -9,15 +9,17 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pandas as pd
 
-from perdix.assets.kept_answers import read_answer
+from perdix.assets.kept_answers import read_answer, was_promoted
 from perdix.models.registry import Candidate, Fleet, JobDetail, Publication, TrainingData, merge_rows
 from perdix.models.registry.fleet_table import PROMOTE
 from perdix.telemetry.lake import Lake
 from perdix.telemetry.tables import TABLES
 
 NEVER_TRAINED = "has not been trained yet"
+PROMOTED_BEFORE = "it was promoted before, and is not again without a training: perdix train"
 _FLAGS = ("beats_naive", "in_sample")
 _TITLES = {
     "wape": "WAPE over the whole horizon",
@@ -38,6 +40,7 @@ class Trained:
     seconds: float
     cpu_s: float = 0.0
     trace: str | None = None
+    digest: str = ""  # of the answer
 
     @property
     def usable(self) -> bool:
@@ -74,14 +77,20 @@ class Trained:
 
 
 def iterate_trained(folder: Path, jobs: Iterable[str]) -> Iterator[Trained]:
-    """Yield the kept trainings of ``jobs``; one that was never trained says so as its error."""
+    """Yield the kept trainings of ``jobs``; one that was never trained says so as its error.
+
+    A model that was promoted is promoted once: who is champion since may be a person's choice.
+    """
     for job in jobs:
         found = read_answer(folder, job)
         if found is None:
             yield Trained(job, {}, NEVER_TRAINED, 0.0)
         else:
             seconds, cpu_s = float(found.get("seconds", 0.0)), float(found.get("cpu_s", 0.0))
-            yield Trained(job, found.get("result", {}), found.get("error"), seconds, cpu_s, found.get("trace"))
+            result, digest = found.get("result", {}), sha256(orjson.dumps(found)).hexdigest()
+            if result.get("promote") and was_promoted(folder, job, digest):
+                result = {**result, "promote": False, "verdict": PROMOTED_BEFORE}
+            yield Trained(job, result, found.get("error"), seconds, cpu_s, found.get("trace"), digest)
 
 
 def read_trained(folder: Path, jobs: Iterable[str]) -> list[Trained]:

@@ -96,6 +96,11 @@ def workspace(home: Home, registry: Versions) -> Any:
 def publish(home: Home, registry: Versions, job: str, told: Told | None = None) -> dg.MaterializeResult:
     """Train a job, and let the gate decide."""
     Kept(home.trainings / FORECAST, "run-1").write(job, answer())
+    return materialized(home, registry, job, told)
+
+
+def materialized(home: Home, registry: Versions, job: str, told: Told | None = None) -> dg.MaterializeResult:
+    """Let the gate decide on the answers that there are."""
     context: Any = Told() if told is None else told
     context.partition_keys, context.run = [job], SimpleNamespace(run_id="run-1", tags={})
     model: Any = SimpleNamespace(
@@ -122,6 +127,19 @@ def test_what_another_home_promoted_meanwhile_is_merged(home: Home, registry: Ve
     assert registry.jobs() == ["ads", "orders"]
     assert result.metadata is not None
     assert result.metadata["version"] == registry.champion
+
+
+def test_a_champion_is_not_promoted_again_without_a_training(home: Home, registry: Versions) -> None:
+    """Nor is a rollback undone by whoever materializes the champions once more."""
+    publish(home, registry, "orders")
+    Kept(home.trainings / FORECAST, "run-2").write("orders", answer())
+    materialized(home, registry, "orders")
+    assert registry.champion == 2, "trained anew"
+    registry.promote(FORECAST, 1, because="rolled back")
+    result = materialized(home, registry, "orders")
+    assert registry.champion == 1
+    assert result.metadata is not None
+    assert result.metadata["promoted"] == 0
 
 
 @pytest.mark.parametrize("damage", [b"", b"PAR1 but no fleet"])
