@@ -12,10 +12,13 @@ from perdix.assets.partitions import days, stream_jobs
 from perdix.assets.resources import Workspace
 from perdix.pipelines.jobs import ingest_day, train
 from perdix.settings.product import load_product_settings
+from perdix.telemetry.landing import landed
+from perdix.telemetry.partitions import LakeError
 
 RANGE_START = "dagster/asset_partition_range_start"
 RANGE_END = "dagster/asset_partition_range_end"
 NOTHING = "no stream job is known yet: write conf/jobs/<job>.yaml with its Prometheus, or run perdix ingest"
+NOTHING_NEW = "what was landed is ingested already, and no job file names a Prometheus"
 
 
 @dg.schedule(
@@ -26,8 +29,12 @@ NOTHING = "no stream job is known yet: write conf/jobs/<job>.yaml with its Prome
 )
 def daily_ingest(context: dg.ScheduleEvaluationContext, workspace: Workspace) -> dg.RunRequest | dg.SkipReason:
     """Ingest the day that has just ended: pulled from each job's Prometheus, and what was landed by hand."""
-    if not _live(workspace) and not landed_jobs(workspace.paths())[0]:
-        return dg.SkipReason(NOTHING)
+    if not _live(workspace):
+        jobs = landed_jobs(workspace.paths())[0]
+        if not jobs:
+            return dg.SkipReason(NOTHING)
+        if not any(_is_new(workspace, job) for job in jobs):
+            return dg.SkipReason(NOTHING_NEW)
     ended = (context.scheduled_execution_time - timedelta(days=1)).strftime(days.fmt)
     return dg.RunRequest(run_key=ended, partition_key=ended)
 
@@ -48,6 +55,16 @@ def daily_training(context: dg.ScheduleEvaluationContext, workspace: Workspace) 
     return dg.RunRequest(
         run_key=f"daily-{at}", tags={RANGE_START: known[0], RANGE_END: known[-1], "perdix/reason": "schedule"}
     )
+
+
+def _is_new(workspace: Workspace, job: str) -> bool:
+    """Return whether something was landed of a job that the lake does not hold; what is broken, the run says."""
+    from perdix.telemetry.ingest import new_files
+
+    try:
+        return any(not file.problem for file in new_files(workspace.lake(), job, landed(workspace.paths(), job)))
+    except (LakeError, OSError):
+        return True
 
 
 def _live(workspace: Workspace) -> list[str]:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import warnings
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 import dagster as dg
+import pyarrow as pa
 import pytest
 
 from perdix.assets.resources import Workspace
 from perdix.settings.home import Home
+from perdix.telemetry.tables import SOURCES
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", (dg.BetaWarning, dg.PreviewWarning))
@@ -76,8 +79,26 @@ def test_a_training_every_six_hours_is_a_run_of_its_own_each_time(tmp_path: Path
     assert keys[-1] == keys[-2] == "daily-2026-03-05T18:30"
 
 
-def test_exports_that_were_landed_by_hand_are_enough(
+def test_exports_that_were_landed_by_hand_are_enough_once(
     context: dg.ScheduleEvaluationContext, workspace: Workspace
 ) -> None:
-    (Home(Path(workspace.home)).landing / "ramp").mkdir(parents=True)
+    """Each night a run that finds nothing new would fail for want of rows of yesterday."""
+    folder = Home(Path(workspace.home)).landing / "ramp"
+    folder.mkdir(parents=True)
+    (folder / "export.csv").write_text("ts,workload_per_s")
+    (folder / "away.csv").symlink_to("/etc/hostname")
     assert isinstance(daily_ingest(context), dg.RunRequest)
+    ingested(workspace, "ramp", folder / "export.csv")
+    skipped = daily_ingest(context)
+    assert isinstance(skipped, dg.SkipReason)
+    assert "ingested already" in (skipped.skip_message or "")
+
+
+def ingested(workspace: Workspace, job: str, file: Path) -> None:
+    """Let the lake hold a file."""
+    empty = dict.fromkeys(("read", "kept", "masked", "quarantined", "unmapped"), 0)
+    content = file.read_bytes()
+    row = {"file": file.name, "format": "csv", "digest": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
+    times = {"first_ts": None, "last_ts": None, "remarks": ""}
+    table = pa.Table.from_pylist([{**row, **empty, **times}], schema=SOURCES.columns)
+    workspace.lake().put("sources", {"job": job, "source": file.name}, table)
