@@ -3,6 +3,7 @@
 Both run as soon as a Dagster daemon does. Without a job file and without exports they have nothing to do, and say so.
 """
 
+from collections.abc import Iterable
 from datetime import timedelta
 
 import dagster as dg
@@ -12,6 +13,7 @@ from perdix.assets.partitions import days, stream_jobs
 from perdix.assets.resources import Workspace
 from perdix.pipelines.jobs import ingest_day, train
 from perdix.settings.product import load_product_settings
+from perdix.telemetry.lacking import DAY_S, ingested_s
 from perdix.telemetry.landing import landed
 from perdix.telemetry.partitions import LakeError
 
@@ -46,9 +48,16 @@ def daily_ingest(context: dg.ScheduleEvaluationContext, workspace: Workspace) ->
     default_status=dg.DefaultScheduleStatus.RUNNING,
 )
 def daily_training(context: dg.ScheduleEvaluationContext, workspace: Workspace) -> dg.RunRequest | dg.SkipReason:
-    """Train every stream job in one run, those with a Prometheus on what was pulled until now."""
-    context.instance.add_dynamic_partitions(stream_jobs.name or "", _live(workspace))
-    known = context.instance.get_dynamic_partitions(stream_jobs.name or "")
+    """Train every stream job in one run, those with a Prometheus on what was pulled until now.
+
+    A job without a file of which nothing has been ingested for ``training.history_days`` is forgotten until something
+    is: its models stay as they are.
+    """
+    name, instance = stream_jobs.name or "", context.instance
+    instance.add_dynamic_partitions(name, _live(workspace))
+    for job in _over(workspace, instance.get_dynamic_partitions(name), context.scheduled_execution_time.timestamp()):
+        instance.delete_dynamic_partition(name, job)
+    known = instance.get_dynamic_partitions(name)
     if not known:
         return dg.SkipReason(NOTHING)
     at = context.scheduled_execution_time.strftime("%Y-%m-%dT%H:%M")
@@ -70,3 +79,11 @@ def _is_new(workspace: Workspace, job: str) -> bool:
 def _live(workspace: Workspace) -> list[str]:
     """Return the jobs whose files name a Prometheus."""
     return [name for name, job in workspace.stream_jobs().jobs.items() if job.prometheus is not None]
+
+
+def _over(workspace: Workspace, jobs: Iterable[str], now_s: float) -> list[str]:
+    """Return the jobs that have no file and of which nothing has been ingested for a history, but was before."""
+    since_s = now_s - workspace.settings().training.history_days * DAY_S
+    described = workspace.stream_jobs().jobs
+    newest_s = {job: ingested_s(workspace.lake(), job) for job in jobs if job not in described}
+    return [job for job, at_s in newest_s.items() if at_s is not None and at_s < since_s]

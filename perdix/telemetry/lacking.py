@@ -15,7 +15,7 @@ from perdix.settings.stream_job import StreamJob
 from perdix.telemetry.lake import Lake
 from perdix.telemetry.landing import was_pulled
 from perdix.telemetry.moments import moment
-from perdix.telemetry.partitions import safe_key
+from perdix.telemetry.partitions import MANIFEST, safe_key
 
 DAY_S: Final = 86_400
 PASSED_S: Final = 0.001  # what is pulled begins so long after a sample that is there, and ends so long before one
@@ -74,6 +74,12 @@ def left_to_exports(lake: Lake, job: str, from_s: float, now_s: float, needed: S
             where = f"{moment(first_s)} to {moment(last_s)} is left to {source}"
             found.append(f"{where}, which holds no {lacked}: ingest an export of it, too")
     return found
+
+
+def ingested_s(lake: Lake, job: str) -> float | None:
+    """Return when something was last ingested of a job, epoch seconds; ``None`` where nothing ever was."""
+    of_job = (lake.root / "sources" / f"job={safe_key('job', job)}").glob(f"source=*/{MANIFEST}")
+    return max((path.stat().st_mtime for path in of_job), default=None)
 
 
 def remember_asked(home: Home, job: StreamJob, answered: Iterable[Range], partial: Iterable[Range] = ()) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import warnings
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -92,6 +93,25 @@ def test_exports_that_were_landed_by_hand_are_enough_once(
     skipped = daily_ingest(context)
     assert isinstance(skipped, dg.SkipReason)
     assert "ingested already" in (skipped.skip_message or "")
+
+
+def test_a_job_whose_file_is_gone_and_that_nothing_was_ingested_of_lately_is_not_trained(
+    context: dg.ScheduleEvaluationContext, workspace: Workspace, tmp_path: Path
+) -> None:
+    export = tmp_path / "export.csv"
+    export.write_text("ts,workload_per_s")
+    for job, days_ago in (("described", 20), ("gone", 20), ("lately", 2)):
+        a_live_job(workspace, job)
+        ingested(workspace, job, export)
+        (manifest,) = workspace.lake().root.glob(f"sources/job={job}/*/_manifest.json")
+        at_s = MORNING.timestamp() - days_ago * 86_400
+        os.utime(manifest, (at_s, at_s))
+    first = daily_training(context)
+    assert first.tags["dagster/asset_partition_range_start"] == "described"
+    for job in ("gone", "lately"):
+        (workspace.conf_folder() / "jobs" / f"{job}.yaml").unlink()
+    daily_training(context)
+    assert context.instance.get_dynamic_partitions("stream_jobs") == ["described", "lately"]
 
 
 def ingested(workspace: Workspace, job: str, file: Path) -> None:
