@@ -136,7 +136,8 @@ class Champions:
         for name in FLEET_MODELS:
             believed = self.fleet(name)
             retry = self._retries.setdefault(name, _Retry())
-            if self._registry is None or now_s < retry.not_before_s:
+            waits_s = retry.not_before_s - now_s  # more than the limit: the clock was ahead when it failed
+            if self._registry is None or 0.0 < waits_s <= RETRY_LIMIT_S:
                 continue
             try:
                 self._fleets[name] = self._newest(self._registry, name, believed)

@@ -126,6 +126,16 @@ def test_a_dead_mlflow_is_not_asked_every_minute(shelf: Shelf, folder: Path) -> 
     assert champions.fleet(FORECAST).version == 1
 
 
+def test_a_clock_that_was_ahead_for_a_failure_does_not_keep_it_from_asking_again(shelf: Shelf, folder: Path) -> None:
+    shelf.publish(1)
+    shelf.down = True
+    champions = Champions(folder, shelf)
+    champions.refresh(86_400.0)
+    shelf.down = False
+    assert champions.refresh(60.0) == ()
+    assert champions.fleet(FORECAST).version == 1
+
+
 def test_a_broken_download_keeps_the_last_good_version(shelf: Shelf, folder: Path) -> None:
     shelf.publish(1)
     champions = Champions(folder, shelf)
