@@ -1,8 +1,19 @@
 """The store and the reconciler under any order of calls, against a model of what they promise."""
 
+from collections import Counter
+from contextlib import suppress
+
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from perdix.control.reconcile import Reconciler
 from perdix.control.state.ledger import OPEN, Intent, State
@@ -13,6 +24,7 @@ QUICK = settings(max_examples=12, stateful_step_count=20, deadline=None, suppres
 START_S = 1_760_000_000.0
 JOBS = ("orders", "clicks")
 SIZES = st.integers(1, 8)
+MET = Counter[str]()  # what the examples came to
 
 
 def an_intent(job: str, at_s: float, before: int, size: int) -> Intent:
@@ -52,10 +64,11 @@ class LedgerMachine(RuleBasedStateMachine):
         if desired is None:
             return
         decision_id = desired.decision.decision_id
-        if act == "applied":
-            self.store.ledger.applied(decision_id, self.now_s)
-        elif act == "confirmed":
-            self.store.ledger.confirmed(decision_id, self.now_s)
+        if act in {"applied", "confirmed"}:
+            if getattr(self.store.ledger, act)(decision_id, self.now_s):
+                entry = self.store.ledger.decision(decision_id)
+                assert entry is not None
+                assert entry.state is State(act)
         elif act == "withdrawn":
             self.store.ledger.withdraw(job, self.now_s, "for a test")
             assert self.store.ledger.desired(job) is None
@@ -139,8 +152,8 @@ class ReconcilerMachine(RuleBasedStateMachine):
     def settles(self) -> None:
         self.target.running = self.target.asked
 
-    @rule(size=SIZES)
-    def decides(self, size: int) -> None:
+    @rule(size=SIZES, dies=st.sampled_from(("", "", "before it asks", "before it can note that it asked")))
+    def decides(self, size: int, dies: str) -> None:
         self.now_s += 60.0
         reconciler = Reconciler(self.store, self.target, "orders", self.now_s)
         progress = reconciler.review(act=True)
@@ -148,19 +161,16 @@ class ReconcilerMachine(RuleBasedStateMachine):
             return
         if progress.open is None and progress.running.settled:
             self.store.ledger.record(an_intent("orders", self.now_s, progress.running.scale_out, size))
-        reconciler.carry_out(progress.running)
-
-    @rule()
-    def dies_before_it_can_note_what_was_done(self) -> None:
-        """The target is asked, and nothing of that is stored."""
-        self.now_s += 60.0
+        if not dies:
+            reconciler.carry_out(progress.running)
+            return
         desired = self.store.ledger.desired("orders")
-        if desired is None or desired.decision.state is not State.INTENT or self.target.mood == "refusing":
+        if desired is None or desired.decision.state is not State.INTENT:
             return
-        try:
-            self.target.scale(desired.scale_out, desired.decision.decision_id)
-        except TargetError:
-            return
+        MET[f"death {dies}"] += 1
+        if dies == "before it can note that it asked":
+            with suppress(TargetError):
+                self.target.scale(desired.scale_out, desired.decision.decision_id)
 
     @precondition(lambda self: self.target.mood == "well")
     @rule()
@@ -174,8 +184,9 @@ class ReconcilerMachine(RuleBasedStateMachine):
             assert progress.running is not None
             reconciler.carry_out(progress.running)
         desired = self.store.ledger.desired("orders")
-        assert desired is None or desired.decision.state is State.CONFIRMED
         if desired is not None:
+            MET["a decision that came to its end"] += 1
+            assert desired.decision.state is State.CONFIRMED
             assert desired.scale_out == self.target.asked
 
     @invariant()
@@ -189,6 +200,15 @@ class ReconcilerMachine(RuleBasedStateMachine):
 
 
 LedgerMachine.TestCase.settings = QUICK
-ReconcilerMachine.TestCase.settings = QUICK
 TestLedger = LedgerMachine.TestCase
-TestReconciler = ReconcilerMachine.TestCase
+
+
+@pytest.mark.hypothesis
+def test_the_reconciler_keeps_its_word_through_deaths_with_an_open_decision() -> None:
+    MET.clear()
+    run_state_machine_as_test(ReconcilerMachine, settings=QUICK)
+    assert MET.keys() == {
+        "death before it asks",
+        "death before it can note that it asked",
+        "a decision that came to its end",
+    }
