@@ -145,6 +145,30 @@ def test_what_was_not_carried_out_is_not_remembered() -> None:
     assert kept == []
 
 
+def test_advice_stays_the_same_while_the_load_does() -> None:
+    """What is advised and not done changes nothing of what was seen."""
+    job = Job(lines_per_s=130.0, parallelism={"source": 2, "count": 4})
+    policy = build_dataflow_policy("flink-autoscaler", {"preset": "tuned"})
+    advice = [look.changes.get("count") for look in islice(looking(job, policy, act=False), 60)]
+    begins = next(k for k, count in enumerate(advice) if count)
+    assert advice[begins:] == [12] * (60 - begins)
+
+
+def test_the_sensor_of_back_pressure_goes_on_while_only_advice_is_given() -> None:
+    job = Job(lines_per_s=200.0, parallelism={"source": 2, "count": 4})
+    advice = [dict(look.changes) for look in islice(looking(job, build_dataflow_policy("dhalion", {}), act=False), 60)]
+    assert advice[-1] == {"count": 12}, "90 % of the time is lost: more than the first 30 s in 300 s show"
+
+
+def test_the_autoscaler_goes_on_where_a_former_loop_ended_minutes_ago() -> None:
+    job, kept = Job(lines_per_s=110.0, parallelism={"source": 2, "count": 4}), [dict[str, Any]()]
+    policy = build_dataflow_policy("flink-autoscaler", {})
+    for _ in range(60):
+        next(looking(job, policy, memory=kept[-1], remember=lambda _, memory: kept.append(dict(memory))))
+        assert job.parallelism["count"] >= 4, "330 words/s arrive"
+        job.sleep(270.0)
+
+
 def test_a_restart_between_two_looks_is_not_a_window() -> None:
     job = Job(lines_per_s=30.0)
     loop = looking(job, ds2())

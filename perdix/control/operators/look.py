@@ -37,8 +37,7 @@ class Look:
 
     @property
     def remembers(self) -> Mapping[str, Any] | None:
-        """What the policy remembers from now on; ``None``: nothing new, for what was not carried out is not judged."""
-        if self.accepted is not None:
+        """What the policy remembers from now on; of what was not carried out, what it saw. ``None``: nothing new."""
+        if self.accepted is not None or self.decision is None:
             return self.accepted
-        carried_out = self.decision is not None and (self.done or not self.changes)
-        return self.decision.memory if self.decision is not None and carried_out else None
+        return self.decision.memory if self.done or not self.changes else self.decision.seen

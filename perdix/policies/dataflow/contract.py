@@ -57,6 +57,8 @@ class DataflowDecision:
     sentence: str  # the binding reason in one sentence, with its numbers
     operators: tuple[OperatorVerdict, ...] = ()  # what was found of each operator that was examined
     memory: Mapping[str, Any] = field(default_factory=dict)  # JSON-serialisable
+    # What is remembered where the changes are not made: what was seen. ``None``: what was remembered before
+    seen: Mapping[str, Any] | None = None
 
     def changes(self, situation: DataflowSituation) -> Mapping[str, int]:
         """Return operator -> instances, for those that change."""

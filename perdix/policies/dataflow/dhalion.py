@@ -269,7 +269,7 @@ class Dhalion:
         chosen = {**running(situation), action.operator: action.after}
         sentence = f"{action.operator}: {verdicts[-1].why}: {action.before} to {action.after} instances."
         reason = Reason.of_change(action.before, action.after)
-        return DataflowDecision(self.name, chosen, reason, sentence, verdicts, remembered)
+        return DataflowDecision(self.name, chosen, reason, sentence, verdicts, remembered, memory.to_json())
 
 
 def _key(operator: str, before: int, after: int) -> str:

@@ -83,19 +83,20 @@ class FlinkAutoscaler:
     def _measured(
         self, situation: DataflowSituation, operator: Operator, before: Sample | None, earlier: list[float]
     ) -> Measured:
-        """Return what was measured of an operator: counters run on from the sample before."""
+        """Return what was measured of an operator: its rates are taken to have lasted since the sample before."""
         name = operator.name
         window = situation.windows[name]
+        lasted = 1.0 if before is None else (situation.now_s - before.at_s) / window.window_s
         came_in = _total(window.produced if operator.is_source else window.processed)
         records_in, records_out, busy_ms = counters_of(before, name)
         useful_s = window.useful_s[np.isfinite(window.useful_s)]
         least = self.options.busy_aggregator == "MIN"
         measured = Measured(
-            records_in + came_in,
-            records_out + _total(window.produced),
+            records_in + lasted * came_in,
+            records_out + lasted * _total(window.produced),
             float(useful_s.min() if least else useful_s.max()) / window.window_s,
             came_in / window.window_s,
-            busy_ms + 1_000.0 * float(useful_s.sum()),
+            busy_ms + 1_000.0 * lasted * float(useful_s.sum()),
             situation.lag_records.get(name, math.nan) if operator.is_source else 0.0,
         )
         if not operator.is_source:
@@ -129,10 +130,10 @@ class FlinkAutoscaler:
             return hold(self.name, situation, reason, why, operators=verdicts, memory=memory.to_json())
         chosen = {**runs, **changes}
         state = recorded(graph, replace(decision, changes=changes), self.options, situation.now_s)
-        memory = replace(memory, state=state, asked=Asked(situation.now_s, chosen))
+        asked = replace(memory, state=state, asked=Asked(situation.now_s, chosen)).to_json()
         sentence = f"{changes_told(runs, chosen)}, for {self.options.utilisation_target:.0%} of the true rates.{note}"
         reason = reason_of(runs, chosen)
-        return DataflowDecision(self.name, chosen, reason, sentence, verdicts, memory.to_json())
+        return DataflowDecision(self.name, chosen, reason, sentence, verdicts, asked, memory.to_json())
 
 
 def samples_of(samples: Samples, name: str) -> list[float]:
