@@ -91,6 +91,18 @@ def test_bounds_and_slots_hold() -> None:
     assert job.parallelism["count"] == 3
 
 
+@pytest.mark.parametrize("policy", ["ds2", "dhalion", "flink-autoscaler", "static"])
+def test_bounds_that_were_lowered_below_what_runs_are_reached(policy: str) -> None:
+    job = Job(lines_per_s=100.0, parallelism={"source": 2, "count": 8})
+    loop = looking(job, build_dataflow_policy(policy, {}), Bounds(minimum=1, maximum=4))
+    found = list(islice(loop, 60))
+    assert job.parallelism["count"] <= 4
+    assert all(look.decision.reason is not Reason.HOLD_INVALID for look in found if look.decision)
+    moved = next(look.decision for look in found if look.decision and look.changes)
+    assert moved.reason is Reason.SCALE_IN
+    assert "count 8 to" in moved.sentence
+
+
 def test_a_full_disk_costs_the_loop_no_more_than_what_it_remembers() -> None:
     def full(_: float, __: Mapping[str, Any]) -> None:
         raise sqlite3.OperationalError("database or disk is full")

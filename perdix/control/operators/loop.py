@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
-from perdix.control.operators.look import Look
+from perdix.control.operators.look import WAITING, Look
 from perdix.control.operators.situation import redeployed, situation_between
 from perdix.control.state.schema import cause_of
 from perdix.policies.dataflow.asking import decided
-from perdix.policies.dataflow.contract import DataflowPolicy
+from perdix.policies.dataflow.contract import DataflowDecision, DataflowPolicy, DataflowSituation
+from perdix.policies.dataflow.holding import changes_told, reason_of
 from perdix.settings.plain_error import presentable
 from perdix.settings.stream_job import Bounds
 from perdix.targets.contract import TargetError
@@ -79,10 +80,21 @@ def _look(
         situation = situation_between(before, now, most=bounds.maximum, memory=memory)
     except ValueError as error:
         return Look(now.at_s, problem=f"the job is no dataflow that can be sized: {error}")
-    decision = decided(policy, situation)
+    decision = _at_most(bounds.maximum, decided(policy, situation), situation)
     wanted = {name: bounds.clamp(instances) for name, instances in decision.changes(situation).items()}
     changes = {name: instances for name, instances in wanted.items() if instances != situation.parallelism[name]}
     return Look(now.at_s, situation, decision, changes)
+
+
+def _at_most(maximum: int, decision: DataflowDecision, situation: DataflowSituation) -> DataflowDecision:
+    """Return the decision without more of what runs than the bounds allow, unless the policy waits or is blind."""
+    runs = decision.parallelism
+    chosen = {name: min(n, maximum) if situation.parallelism[name] == n else n for name, n in runs.items()}
+    if decision.reason in WAITING or chosen == runs:
+        return decision
+    sentence = f"{decision.sentence} {changes_told(runs, chosen)}: the job's bounds allow {maximum:,}."
+    reason = reason_of(situation.parallelism, chosen)
+    return replace(decision, parallelism=chosen, reason=reason, sentence=sentence)
 
 
 def _remembered(

@@ -17,19 +17,19 @@ def decided(policy: DataflowPolicy, situation: DataflowSituation) -> DataflowDec
 
 
 def _impossible(decision: DataflowDecision, situation: DataflowSituation) -> str | None:
-    """Return why a decision cannot be carried out, or ``None``."""
+    """Return why a decision cannot be carried out, or ``None``: what runs can be, and less of it."""
     for name, count in decision.parallelism.items():
         if name not in situation.parallelism:
             return f"it scales '{name}', which is not there"
         operator = situation.graph[name]
         if not isinstance(count, int) or isinstance(count, bool) or count < 1:
             return f"it asks for {count!r} instances of '{name}'"
-        if operator.maximum is not None and count > operator.maximum:
+        if operator.maximum is not None and count > max(operator.maximum, situation.parallelism[name]):
             return f"it asks for {count} instances of '{name}', which can have {operator.maximum}"
         if not operator.scalable and count != situation.parallelism[name]:
             return f"it scales '{name}', which is not to be scaled"
-    asked = {**situation.parallelism, **decision.parallelism}
-    taken = max(asked.values()) if situation.slots_shared else sum(asked.values())
-    if situation.slots is not None and taken > situation.slots:
+    together = max if situation.slots_shared else sum
+    taken = together({**situation.parallelism, **decision.parallelism}.values())
+    if situation.slots is not None and taken > max(situation.slots, together(situation.parallelism.values())):
         return f"it takes {taken} slots, and there are {situation.slots}"
     return None
