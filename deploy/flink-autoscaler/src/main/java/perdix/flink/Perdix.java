@@ -24,6 +24,8 @@ final class Perdix {
     static final Duration FRESH = Duration.ofSeconds(5);
     /** After no answer: looks wait for each attempt, and what was answered last still counts. */
     static final Duration PAUSE = Duration.ofSeconds(30);
+    /** A pause counts for so long after the answer that reported it: as long as what perdix wants. */
+    static final Duration COUNTS = Duration.ofMinutes(15);
     private static final Duration LONGEST = Duration.ofSeconds(3);
     private static final int MOST_BYTES = 16 << 20;
     private static final Logger LOG = LoggerFactory.getLogger(Perdix.class);
@@ -33,6 +35,7 @@ final class Perdix {
     private final Clock clock;
     private Exposition answer;
     private long askedMs = Long.MIN_VALUE;
+    private long answeredMs = Long.MIN_VALUE;
     private String failure = "";
 
     Perdix(URI url, Clock clock) {
@@ -82,13 +85,18 @@ final class Perdix {
         if (answer == null) {
             return Wish.other(Wish.Leave.SCALE_OUT_ONLY, "perdix does not answer: " + failure);
         }
-        return answer.of(job, clock.millis() / 1_000.0);
+        Wish wish = answer.of(job, clock.millis() / 1_000.0);
+        if (wish.leave == Wish.Leave.HOLD && Math.abs(clock.millis() - answeredMs) > COUNTS.toMillis()) {
+            return Wish.other(Wish.Leave.SCALE_OUT_ONLY, "perdix was paused, and does not answer: " + failure);
+        }
+        return wish;
     }
 
     private void ask() {
         String failed = "";
         try {
             answer = Exposition.read(read());
+            answeredMs = clock.millis();
         } catch (IOException | RuntimeException unreachable) { // of an address that no connection can be made to
             failed = unreachable.toString();
         }

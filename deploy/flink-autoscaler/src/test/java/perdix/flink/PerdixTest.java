@@ -112,6 +112,18 @@ class PerdixTest {
     }
 
     @Test
+    void aPauseCountsNoLongerThanTheAnswerThatReportedIt() {
+        answer = ANSWER.replace("advise", "paused");
+        assertEquals(Wish.Leave.HOLD, after(0));
+        assertEquals(Wish.Leave.HOLD, after(7 * 86_400)); // a long pause of a perdix that answers
+        status = 503;
+        assertEquals(Wish.Leave.HOLD, after(60));
+        assertEquals(Wish.Leave.SCALE_OUT_ONLY, after((int) Perdix.COUNTS.toSeconds()));
+        status = 200;
+        assertEquals(Wish.Leave.HOLD, after(60));
+    }
+
+    @Test
     void whoDoesNotAnswerIsNotAskedByEachLook() {
         status = 503;
         after(0);
