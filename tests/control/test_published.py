@@ -34,6 +34,7 @@ from perdix.settings.targets import AdvisorySettings
 from perdix.targets.advisory import AdvisoryTarget
 from perdix.targets.contract import TargetError
 from perdix.twin.living import SimulatedClock
+from tests.control.operators_rig import Job, Wishes, acting, looking
 from tests.control.rig import HIGH, LOW, Rig, champion, constant
 from tests.deploy.promql import promtool
 
@@ -146,33 +147,25 @@ def test_a_grace_period_takes_no_advice_back(store: StateStore, tmp_path: Path) 
 
 
 def test_operators_of_a_job_are_published_under_their_own_name(store: StateStore, tmp_path: Path) -> None:
+    """Also those that stay as they are, of which a decision to change others says nothing."""
     loop = Loop.of(store, tmp_path, HIGH, scale_out=2)
     loop.minute()
-    now_s, name = loop.clock.now_s(), on_record("orders")
-    runs, wanted = {"source": 2, "count": 1}, {"source": 2, "count": 6}
-    intent = Intent(
-        name,
-        now_s,
-        now_s,
-        2,
-        6,
-        "ds2",
-        Reason.SCALE_OUT,
-        "count 1 to 6.",
-        now_s + 900.0,
-        {},
-        {},
-        from_mix=runs,
-        mix=wanted,
-    )
-    store.ledger.record(intent)
-    store.ledger.applied(intent.decision_id, now_s)
-    store.journal.stands(JobStatus(name, Status.ACTING, now_s, "count 1 to 6."))
-    seen = loop.scrape()
-    assert seen("desired_scale_out", stream_job=name) == 6
+    name, job = on_record("orders"), Job(200.0, {"source": 8, "count": 1}, now_s=loop.clock.now_s(), obeys=False)
+    sized = looking(job, Wishes({}, {"count": 3}), carry_out=acting(job, store).carry_out)
+    for count in (1, 3):
+        next(sized)
+        loop.clock.advance(30.0)
+        seen = loop.scrape()
+        assert seen("desired_scale_out", stream_job=name) == seen("current_scale_out", stream_job=name) == 8
+        assert seen("desired_workers", stream_job=name, size="source") == 8
+        assert seen("desired_workers", stream_job=name, size="count") == count
+        assert seen("current_workers", stream_job=name, size="count") == 1
     assert seen("status_info", stream_job=name, status="acting") == 1
     assert seen("rescales_per_day", stream_job=name) == 1
-    assert seen("desired_scale_out", stream_job="orders") not in (None, 6)
+    assert seen("current_scale_out", stream_job="orders") == 2
+    job.broken = "503"
+    next(sized)
+    assert loop.scrape()("desired_scale_out", stream_job=name) == 8, "also while Flink cannot be read"
 
 
 def test_forecasts_are_told_with_their_horizon_and_an_upper_bound(store: StateStore, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sqlalchemy.exc import SQLAlchemyError
@@ -75,6 +75,7 @@ class Executor:
     _began_s: float | None = None  # at the first look, by Flink's clock
     _paused: bool = False
     _to_remember: tuple[str, Mapping[str, Any]] = ("", {})  # of the newest decision on record
+    _ran: dict[str, Any] = field(default_factory=dict)  # when the job could be read last
 
     def carry_out(self, look: Look) -> Look:
         """Put a look on record and ask Flink for what should change, unless something speaks against it."""
@@ -314,4 +315,6 @@ class Executor:
             status = Status.BLIND
         elif self._paused:
             status = Status.PAUSED
-        self.store.journal.stands(JobStatus(self._name, status, now_s, sentence))
+        if look.running is not None:
+            self._ran = {"scale_out": look.running.scale_out, "mix": dict(look.running.mix)}
+        self.store.journal.stands(JobStatus(self._name, status, now_s, sentence, self._ran))

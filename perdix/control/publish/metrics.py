@@ -303,7 +303,7 @@ class _JobFamilies:
         wanted = job.wanted
         if wanted is None:
             return
-        scale_out, mix = _still_wanted(wanted, job.details)
+        scale_out, mix = _still_wanted(wanted, job)
         self.families.add(names.DESIRED, scale_out, job.name)
         if not wanted.unjudged:
             self.families.add(names.DESIRED_AT, wanted.made_s, job.name)
@@ -355,12 +355,18 @@ class _JobFamilies:
                 self.families.add(metric, per_s, job.name, f"{horizon_s}s")
 
 
-def _still_wanted(wanted: Wanted, details: Mapping[str, Any]) -> tuple[int, Mapping[str, int]]:
-    """Return what is wanted now; of a decision that was given up, what runs instead."""
-    if not wanted.void:
+def _still_wanted(wanted: Wanted, job: Published) -> tuple[int, Mapping[str, int]]:
+    """Return what is wanted now; of a decision that was given up, what runs instead.
+
+    A decision for operators names those that change: the others stay as they run.
+    """
+    running, runs = job.details.get("scale_out"), job.details.get("mix") or {}
+    if wanted.void:
+        return wanted.from_scale_out if running is None else running, runs
+    if job_of(job.name) == job.name:
         return wanted.scale_out, wanted.mix
-    running = details.get("scale_out")
-    return wanted.from_scale_out if running is None else running, details.get("mix") or {}
+    mix = {**runs, **wanted.mix}
+    return max(mix.values()), mix
 
 
 def _add_settings(families: _Families, name: str, job: StreamJob) -> None:
