@@ -32,7 +32,7 @@ from perdix.policies.planning.budget import MEMORY_S
 from perdix.settings.stream_job import PolicySettings
 from perdix.settings.targets import AdvisorySettings
 from perdix.targets.advisory import AdvisoryTarget
-from perdix.targets.contract import TargetError
+from perdix.targets.contract import Fault, TargetError
 from perdix.twin.living import SimulatedClock
 from tests.control.operators_rig import Job, Wishes, acting, looking
 from tests.control.rig import HIGH, LOW, Rig, champion, constant
@@ -240,6 +240,19 @@ def test_what_the_target_refused_for_good_is_no_longer_wanted(store: StateStore,
     loop.minute()
     assert store.ledger.desired("orders") is None
     assert loop.scrape()("desired_scale_out", stream_job="orders") == 2
+
+
+def test_a_target_that_refuses_for_hours_is_published_for_hours(store: StateStore, tmp_path: Path) -> None:
+    loop = Loop.of(store, tmp_path, HIGH, scale_out=2)
+    loop.rig.target.refusing = TargetError("403: forbidden", fault=Fault.LASTING)
+    for minutes in (20, 120):
+        loop.minute(minutes)
+        failures = loop.scrape()("target_failures", stream_job="orders")
+        assert failures is not None
+        assert failures > 3
+    loop.rig.target.refusing = None
+    loop.minute(35)
+    assert loop.scrape()("target_failures", stream_job="orders") == 0
 
 
 def test_a_job_that_never_could_be_seen_wants_what_its_target_runs_and_says_no_time(

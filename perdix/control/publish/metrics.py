@@ -292,6 +292,7 @@ class _JobFamilies:
         self.families.add(names.RESCALES, job.rescales, job.name)
         self.families.add(names.RETRAINS, job.retrains, job.name)
         self.families.add(names.RETRAIN_AT, job.oldest_retrain_s, job.name)
+        self.families.add(names.FAILURES, job.failures, job.name)
         if fresh:
             held = job.holder is not None and job.lease_expires_s > self.now_s
             self.families.add(names.LEASE, float(held), job.name)

@@ -113,6 +113,11 @@ RETRAIN_AT = _of_job(
     "retrain_oldest_request_timestamp_seconds", "When the oldest of them was asked for; absent when none is open.",
     shown=ALWAYS,
 )  # fmt: skip
+FAILURES = _of_job(
+    "target_failures",
+    "Requests that the job's target failed or refused one after the other; 0 once 90 minutes have passed without.",
+    shown=ALWAYS,
+)
 LEASE = _of_job("lease_held", "1 while a controller holds the job's lease; free for a tenth of each interval.")
 
 JOB_INFO = _of_job(
@@ -147,6 +152,6 @@ METRICS: tuple[Metric, ...] = (
     DESIRED, DESIRED_WORKERS, DESIRED_AT, DESIRED_UNTIL, CURRENT, CURRENT_WORKERS, STATUS, STATUS_SINCE, LAST_TICK,
     DECISION, WORKLOAD, THROUGHPUT, LAG, LATENCY, CPU, FORECAST, FORECAST_UPPER, FORECAST_AT, WAPE, HORIZON_WAPE,
     CAPACITY, CAPACITY_LOW, CAPACITY_HIGH, PREDICTED, FAILURE, BUDGET_LEFT, REJECTED, RESCALES, BUDGET, RETRAINS,
-    RETRAIN_AT, LEASE, JOB_INFO, MINIMUM, MAXIMUM, LATENCY_OBJECTIVE, RECOVERY_OBJECTIVE, ERROR_BUDGET, UP, READ_AT,
-    ERRORS, SCRAPE, FAULTS, UNREADABLE, INTERVAL, TICKS, DURATION, EVENTS, LEASES, BUILD,
+    RETRAIN_AT, FAILURES, LEASE, JOB_INFO, MINIMUM, MAXIMUM, LATENCY_OBJECTIVE, RECOVERY_OBJECTIVE, ERROR_BUDGET, UP,
+    READ_AT, ERRORS, SCRAPE, FAULTS, UNREADABLE, INTERVAL, TICKS, DURATION, EVENTS, LEASES, BUILD,
 )  # fmt: skip

@@ -24,6 +24,7 @@ from perdix.control.state.schema import (
     decisions,
     from_text,
     leases,
+    refusals,
     retrains,
     state_version,
     statuses,
@@ -38,6 +39,9 @@ from perdix.settings.plain_error import PlainError
 WAIT_MS = 250
 LIMITS = Limits(connect_s=2, statement_s=5.0, answer_s=6.0)
 TICKS_READ = 1_000
+FAILING_S = (
+    5_400.0  # a target that goes on to fail is asked every half hour, and for a size that was given up every hour
+)
 VOID = (State.FAILED, State.SUPERSEDED)
 
 
@@ -83,6 +87,7 @@ class Published:
     perdix hold less.
     ``seen``: what the decision of that tick rested on; empty when none was made.
     ``rescales``: decisions applied within the last 24 hours.
+    ``failures``: of the job's target, one after the other, with the newest at most 90 minutes ago.
     ``retrains``, ``oldest_retrain_s``: open requests, and when the oldest was made.
     """
 
@@ -98,6 +103,7 @@ class Published:
     oldest_retrain_s: float | None = None
     holder: str | None = None
     lease_expires_s: float = 0.0
+    failures: int = 0
 
 
 @dataclass(frozen=True)
@@ -206,6 +212,7 @@ def _jobs(connection: sa.Connection, now_s: float) -> dict[str, Published]:
     rows = connection.execute(sa.select(statuses)).all()
     wanted, seen = _wanted(connection, {row.job for row in rows}), _seen(connection)
     rescales, asked, held = _rescales(connection, now_s), _retrains(connection), _leases(connection)
+    failures = _failures(connection, now_s)
     jobs = {}
     for row in rows:
         details = from_text(row.details)
@@ -226,6 +233,7 @@ def _jobs(connection: sa.Connection, now_s: float) -> dict[str, Published]:
             oldest_s,
             holder,
             expires_s,
+            failures.get(row.job, 0),
         )
     return jobs
 
@@ -285,6 +293,13 @@ def _rescales(connection: sa.Connection, now_s: float) -> dict[str, int]:
     applied = applied.where(decisions.c.job == statuses.c.job, decisions.c.applied_s >= now_s - DAY_S)
     query = sa.select(statuses.c.job, applied.correlate(statuses).scalar_subquery().label("rescales"))
     return {row.job: row.rescales for row in connection.execute(query)}
+
+
+def _failures(connection: sa.Connection, now_s: float) -> dict[str, int]:
+    counted = sa.select(refusals.c.job, sa.func.sum(refusals.c.failures).label("failures")).group_by(refusals.c.job)
+    return {
+        row.job: row.failures for row in connection.execute(counted.where(refusals.c.failed_s >= now_s - FAILING_S))
+    }
 
 
 def _retrains(connection: sa.Connection) -> dict[str, tuple[int, float]]:
