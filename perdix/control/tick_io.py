@@ -106,6 +106,7 @@ class TickReport:
     # its newest whose whole horizon has
     wape: float | None = None
     horizon_wape: float | None = None
+    predicted_recovery_s: float | None = None  # of what was decided, as it stands on record
     # How long the recovery would take if a worker failed now, in seconds; ``None`` where it cannot be said
     failure_recovery_s: float | None = None
     retrain: str | None = None  # run key of a retraining that was asked for in this tick
@@ -140,7 +141,7 @@ class TickReport:
             "mix": dict(self.running_mix),
             "capacity": _bounds(self.capacities.get(self.running or 0)),
             "forecast": _outlook(self.forecast),
-            "predicted_recovery_s": None if self.decision is None else self.decision.recovery_s,
+            "predicted_recovery_s": self.predicted_recovery_s,
             "failure_recovery_s": self.failure_recovery_s,
             "error_budget_left": None if self.decision is None else self.decision.budget_left,
             "rejected": dict(self.rejected),
@@ -156,7 +157,7 @@ class TickReport:
             "sentence": self.sentence,
             "reason": None if decision is None else decision.reason.value,
             "scale_out": None if decision is None else decision.scale_out,
-            "predicted_recovery_s": None if decision is None else decision.recovery_s,
+            "predicted_recovery_s": self.predicted_recovery_s,
             "decision_id": self.decision_id,
             "event": self.event.value,
             "mix": {} if decision is None else dict(decision.mix),

@@ -132,6 +132,22 @@ def test_what_is_wanted_what_runs_and_why_come_from_the_store(store: StateStore,
     assert seen("up") == 1
 
 
+@pytest.mark.parametrize("policy", ["daedalus", "hpa"])
+def test_the_recovery_that_is_expected_is_the_one_on_record(store: StateStore, tmp_path: Path, policy: str) -> None:
+    champions = champion(constant(30_000.0, hours=1), Rig.of(store, 30_000.0).now_s)
+    options = {"scale_out": 6, "policy": PolicySettings(name=policy), "champions": champions}
+    loop = Loop.of(store, tmp_path, 30_000.0, **options)
+    for _ in range(10):
+        report = loop.minute().reports["orders"]
+        intent = store.ledger.decisions("orders")[0].intent
+        if intent.rescales:
+            break
+    assert intent.rescales
+    assert intent.predicted_recovery_s is not None
+    assert loop.scrape()("predicted_recovery_seconds", stream_job="orders") == intent.predicted_recovery_s
+    assert report.to_dict()["predicted_recovery_s"] == intent.predicted_recovery_s
+
+
 def test_a_grace_period_takes_no_advice_back(store: StateStore, tmp_path: Path) -> None:
     """Half of the advised workers are there already: what is only waited for stays wanted."""
     loop = Loop.of(store, tmp_path, HIGH, scale_out=2, **ADVISED)
