@@ -421,6 +421,7 @@ def _report(setting: Setting, found: _Found, carried: Progress, stages_ms: Mappi
         wape=found.lesson.memory.wape,
         horizon_wape=found.lesson.memory.horizon_wape,
         predicted_recovery_s=None if found.intent is None else found.intent.predicted_recovery_s,
+        followed=0 if setting.act else found.lesson.memory.followed.within(setting.now_s - DAY_S),
         failure_recovery_s=_failure_s(found.planned, carried.running),
         retrain=found.retrain,
         notes=found.notes,

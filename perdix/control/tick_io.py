@@ -107,6 +107,7 @@ class TickReport:
     wape: float | None = None
     horizon_wape: float | None = None
     predicted_recovery_s: float | None = None  # of what was decided, as it stands on record
+    followed: int = 0  # rescales of the last 24 hours, where others carry them out
     # How long the recovery would take if a worker failed now, in seconds; ``None`` where it cannot be said
     failure_recovery_s: float | None = None
     retrain: str | None = None  # run key of a retraining that was asked for in this tick
@@ -145,6 +146,7 @@ class TickReport:
             "failure_recovery_s": self.failure_recovery_s,
             "error_budget_left": None if self.decision is None else self.decision.budget_left,
             "rejected": dict(self.rejected),
+            "followed": self.followed,
         }
         return JobStatus(self.job, self.status, now_s, self.sentence, details)
 

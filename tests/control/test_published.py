@@ -29,7 +29,7 @@ from perdix.control.state.schema import SCHEMA
 from perdix.control.state.store import StateStore
 from perdix.policies.contract import Reason
 from perdix.policies.planning.budget import MEMORY_S
-from perdix.settings.stream_job import PolicySettings
+from perdix.settings.stream_job import Objectives, PolicySettings
 from perdix.settings.targets import AdvisorySettings
 from perdix.targets.advisory import AdvisoryTarget
 from perdix.targets.contract import Fault, TargetError
@@ -146,6 +146,20 @@ def test_the_recovery_that_is_expected_is_the_one_on_record(store: StateStore, t
     assert intent.predicted_recovery_s is not None
     assert loop.scrape()("predicted_recovery_seconds", stream_job="orders") == intent.predicted_recovery_s
     assert report.to_dict()["predicted_recovery_s"] == intent.predicted_recovery_s
+
+
+def test_rescales_that_others_carry_out_use_up_the_budget(store: StateStore, tmp_path: Path) -> None:
+    settings = {**ADVISED, "mode": "act", "objectives": Objectives(rescales_per_day=2)}
+    loop = Loop.of(store, tmp_path, HIGH, scale_out=2, **settings)
+    loop.rig.target = AdvisoryTarget()
+    for workers in (3, 4, 5):
+        loop.minute(3)
+        loop.rig.twin.rescale(workers, f"to {workers}", None)
+    loop.minute(3)
+    assert loop.scrape()("rescales_per_day", stream_job="orders") == 3
+    loop.rig.source.error = "connection refused"
+    loop.minute()
+    assert loop.scrape()("rescales_per_day", stream_job="orders") == 3, "also while nobody sees"
 
 
 def test_a_grace_period_takes_no_advice_back(store: StateStore, tmp_path: Path) -> None:

@@ -289,7 +289,8 @@ class _JobFamilies:
         self.families.add(names.LAST_TICK, job.updated_s, job.name)
         for metric, count in (job.details.get("rejected") or {}).items():
             self.families.add(names.REJECTED, count, job.name, metric if metric in CANONICAL else OTHER)
-        self.families.add(names.RESCALES, job.rescales, job.name)
+        followed = job.details.get("followed", 0) if fresh else 0
+        self.families.add(names.RESCALES, max(job.rescales, followed), job.name)
         self.families.add(names.RETRAINS, job.retrains, job.name)
         self.families.add(names.RETRAIN_AT, job.oldest_retrain_s, job.name)
         self.families.add(names.FAILURES, job.failures, job.name)

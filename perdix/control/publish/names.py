@@ -106,7 +106,11 @@ REJECTED = _of_job(
     "rejected_samples_total", "Values of the job's metrics that cannot be, by metric; they are not used.", "metric",
     shown=ALWAYS, kind=Kind.COUNTER,
 )  # fmt: skip
-RESCALES = _of_job("rescales_per_day", "Decisions that were applied within the last 24 hours.", shown=ALWAYS)
+RESCALES = _of_job(
+    "rescales_per_day",
+    "Rescales within the last 24 hours: those that perdix asked for, else those that the metrics show.",
+    shown=ALWAYS,
+)
 BUDGET = _of_job("rescale_budget_per_day", "How many of them the job file allows.", shown=ALWAYS)
 RETRAINS = _of_job("retrain_requests_open", "Retrainings that were asked for and not answered.", shown=ALWAYS)
 RETRAIN_AT = _of_job(
