@@ -17,7 +17,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from perdix.control.explain_text import _planned
 from perdix.control.fleet import tick_fleet
-from perdix.control.fleet_report import FleetReport
+from perdix.control.fleet_report import FleetReport, LoopFault
 from perdix.control.job_files import FollowedFiles
 from perdix.control.operators.naming import on_record
 from perdix.control.publish.metrics import Freshness, PublishedCollector, registry_of, serving
@@ -348,6 +348,20 @@ def test_ticks_are_counted_once_however_often_they_are_scraped(store: StateStore
     assert seen("tick_duration_seconds_bucket", le="60.0") == 3
     assert seen("tick_duration_seconds_sum") >= 70.0
     assert seen("target_events_total", event="applied") == 1
+
+
+def test_faults_of_the_loop_are_counted_whoever_ticks_each_once(store: StateStore, tmp_path: Path) -> None:
+    """A controller hears of its own ticks, too; what they could not write down only it can count."""
+    loop = Loop.of(store, tmp_path)
+    now_s, faults = loop.clock.now_s() + 1.0, (LoopFault.CHAMPIONS, LoopFault.HEARTBEAT)
+    store.journal.record_tick(Tick(now_s, now_s, "sensor", {"faults": [LoopFault.CHAMPIONS]}), [])
+    assert loop.scrape()("loop_faults_total", what="champions") == 1
+    loop.collector.note(faults)
+    seen = loop.scrape()
+    assert (seen("loop_faults_total", what="champions"), seen("loop_faults_total", what="heartbeat")) == (1, 1)
+    loop.collector.note((LoopFault.CHAMPIONS, LoopFault.JOURNAL))
+    seen = loop.scrape()
+    assert (seen("loop_faults_total", what="champions"), seen("loop_faults_total", what="journal")) == (2, 1)
 
 
 def test_ticks_from_before_this_process_are_not_counted(store: StateStore, tmp_path: Path) -> None:

@@ -109,9 +109,10 @@ class PublishedCollector(Collector):
         files.look(float("inf"))
 
     def note(self, faults: Iterable[LoopFault]) -> None:
-        """Count what a tick of the controller in this process lacked."""
+        """Count what a tick of the controller in this process lacked, as far as the journal does not hold it."""
+        lacked = set(faults)
         with self._lock:
-            self._faults.update(faults)
+            self._faults.update(lacked if LoopFault.JOURNAL in lacked else lacked & {LoopFault.HEARTBEAT})
 
     @property
     def problem(self) -> str:
@@ -170,7 +171,7 @@ class PublishedCollector(Collector):
         for cause in Cause:
             families.add(names.ERRORS, self._errors[cause], cause.value)
         for fault in LoopFault:
-            families.add(names.FAULTS, self._faults[fault], fault.value)
+            families.add(names.FAULTS, self._faults[fault] + self._ticks.faults[fault.value], fault.value)
         families.add(names.UNREADABLE, len(files.faults))
         families.add(names.INTERVAL, self._freshness.tick_interval_s)
         for outcome in OUTCOMES:
@@ -198,6 +199,7 @@ class TickCounts:
         self._counts = [0] * (len(BUCKETS_S) + 1)
         self.outcomes: Counter[str] = Counter()
         self.events: Counter[str] = Counter()
+        self.faults: Counter[str] = Counter()
         self.seconds = 0.0
 
     @property
@@ -218,6 +220,7 @@ class TickCounts:
             self.seconds += took_s
             self.outcomes[_outcome(row.summary)] += 1
             self.events.update(row.summary.get("events") or {})
+            self.faults.update(row.summary.get("faults") or ())
         self._counted = {key: at_s for key, at_s in self._counted.items() if at_s > self.since_s}
 
     def buckets(self) -> list[tuple[str, float]]:

@@ -142,7 +142,7 @@ ERRORS = _of_process(
 )
 SCRAPE = _of_process("scrape_duration_seconds", "How long this scrape took to read and reckon.")
 FAULTS = _of_process(
-    "loop_faults_total", "Ticks of this process that lacked something of its own, by what.", "what", kind=Kind.COUNTER
+    "loop_faults_total", "Ticks of the fleet that lacked something of perdix's own, by what.", "what", kind=Kind.COUNTER
 )
 UNREADABLE = _of_process("job_files_unreadable", "Job files that cannot be used.")
 INTERVAL = _of_process("tick_interval_seconds", "The tick interval that freshness is measured by.")
