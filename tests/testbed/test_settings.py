@@ -5,6 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from perdix.settings.home import PROJECT
+from perdix.settings.stream_job import load_stream_job
+from perdix.settings.targets import FlinkSettings
+from testbed.exported import selector
 from testbed.settings import Ports, Testbed
 
 
@@ -43,3 +47,15 @@ def test_a_worker_shows_its_metrics_where_its_number_says() -> None:
 def test_the_topic_has_a_partition_per_worker_unless_told_otherwise() -> None:
     assert Testbed(workers=6).topic_partitions == 6
     assert Testbed(workers=6, partitions=12).topic_partitions == 12
+
+
+def test_the_job_file_beside_the_page_is_of_the_job_that_up_starts() -> None:
+    job, testbed = load_stream_job(PROJECT / "testbed" / "wordcount.yaml"), Testbed()
+    assert isinstance(job.target, FlinkSettings)
+    assert job.prometheus is not None
+    found = (job.name, str(job.target.url), str(job.prometheus.url), job.prometheus.selector, job.bounds.maximum)
+    urls = (f"{testbed.flink_url}/", f"{testbed.prometheus_url}/")
+    assert found == (testbed.job, *urls, selector(testbed), testbed.workers)
+    assert job.mode == "advise"  # `perdix operators --apply` sizes nothing that the control loop scales
+    for page in ("README.md", "testbed/README.md"):
+        assert "cp testbed/wordcount.yaml conf/jobs/" in (PROJECT / page).read_text(encoding="utf-8")
