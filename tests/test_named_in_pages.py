@@ -87,3 +87,11 @@ def _builds(kind: Callable[[str], Any], labels: str) -> bool:
         return bool(kind(labels))
     except SettingsError:
         return False
+
+
+def test_every_variable_that_an_operator_sets_is_on_a_page() -> None:
+    pages = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    folders = ("perdix", "models", "assets", "pipelines")
+    code = "".join(path.read_text(encoding="utf-8") for folder in folders for path in (ROOT / folder).rglob("*.py"))
+    internal = {"PERDIX_MLFLOW_UI", "PERDIX_DEBUG"}  # the latter is named where it helps
+    assert [name for name in set(re.findall(r'"(PERDIX_[A-Z_]+)"', code)) - internal if name not in pages] == []
