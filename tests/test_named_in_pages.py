@@ -63,23 +63,29 @@ def test_every_policy_has_a_section_and_every_section_a_policy() -> None:
 
 
 def listed() -> list[tuple[str, str]]:
-    """Page and labels of every list of policies in a command; other programs, which only take part, are left out."""
+    """Page and labels of every list of policies in a command.
+
+    Other programs, which only take part, and what only a benchmark knows (``frontier``) are left out.
+    """
     found = []
     for page in PAGES:
-        for said in re.findall(r"--policies \\?\s*([a-z][^\s`\\]*)", page.read_text(encoding="utf-8")):
+        text = page.read_text(encoding="utf-8")
+        for said in re.findall(r"(?:--polic(?:y|ies) |POLICY=)\\?\s*([a-z][^\s`\\]*)", text):
             labels = said.removesuffix(":...").rstrip(",;.)").split(",")
-            found.append((page.name, ",".join(one for one in labels if not one.startswith("apache-"))))
+            if known := [name for name in labels if not name.startswith(("apache-", "frontier"))]:
+                found.append((page.name, ",".join(known)))
     return found
 
 
 def test_pages_name_policies_in_commands() -> None:
-    assert len(listed()) > 5
+    assert len(listed()) > 25
+    assert {page for page, _ in listed()} >= {"README.md", "replay.md", "prices.md"}
 
 
 @pytest.mark.parametrize(("page", "labels"), listed())
 def test_every_list_of_policies_in_a_command_can_be_built(page: str, labels: str) -> None:
     kinds: tuple[Callable[[str], Any], ...] = (contenders, dataflow_contenders, hosts_contenders)
-    assert any(_builds(kind, labels) for kind in kinds), f"{page}: --policies {labels}"
+    assert any(_builds(kind, labels) for kind in kinds), f"{page}: --policy {labels}"
 
 
 def _builds(kind: Callable[[str], Any], labels: str) -> bool:
@@ -95,3 +101,9 @@ def test_every_variable_that_an_operator_sets_is_on_a_page() -> None:
     code = "".join(path.read_text(encoding="utf-8") for folder in folders for path in (ROOT / folder).rglob("*.py"))
     internal = {"PERDIX_MLFLOW_UI", "PERDIX_DEBUG"}  # the latter is named where it helps
     assert [name for name in set(re.findall(r'"(PERDIX_[A-Z_]+)"', code)) - internal if name not in pages] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_no_table_is_broken_by_an_empty_line(page: Path) -> None:
+    parted = re.findall(r"^\|.*\n\n(\|.*)\n(?!\|[ :]*-)", page.read_text(encoding="utf-8"), re.MULTILINE)
+    assert parted == [], "a row after an empty line is in no table"
