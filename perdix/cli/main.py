@@ -16,8 +16,9 @@ from perdix.cli import dev, doctor, explore, ingest, loop, metrics, operators, p
 from perdix.cli.demo import command as demo
 from perdix.cli.ds2.command import ds2
 from perdix.cli.known_errors import known_errors
-from perdix.cli.output import run_guarded
+from perdix.cli.output import UserError, run_guarded
 from perdix.cli.replay.command import replay
+from perdix.settings.home import CONF_VARIABLE, conf_folder
 
 app = typer.Typer(
     name="perdix",
@@ -38,11 +39,16 @@ def _say_version(asked: bool) -> None:
 
 @app.callback()
 def root(
-    version: Annotated[
+    version: Annotated[  # noqa: ARG001 - its callback answers
         bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Options that stand before any command."""
+    """Options that stand before any command.
+
+    Raises ``UserError`` where PERDIX_CONF names no folder: no job and every default would be taken for the operator's.
+    """
+    if CONF_VARIABLE in os.environ and not (folder := conf_folder()).is_dir():
+        raise UserError(f"{CONF_VARIABLE} {folder}: there is no such folder; make it, or correct the variable")
 
 
 app.command("scan")(scan.scan)

@@ -361,3 +361,14 @@ def test_every_command_has_an_example_in_its_help() -> None:
 def test_the_version_is_that_of_the_installed_package() -> None:
     answer = CliRunner().invoke(app, ["--version"])
     assert (answer.exit_code, answer.output.strip()) == (0, f"perdix {metadata.version('perdix')}")
+
+
+@pytest.mark.parametrize("words", [["tick"], ["controller", "--ticks", "1"], ["doctor", "--no-spark"], ["jobs"]])
+def test_a_configuration_that_is_not_there_is_refused(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PERDIX_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("PERDIX_CONF", str(tmp_path / "cnof"))
+    assert run_guarded(lambda: app(words, standalone_mode=False), known_errors) == 2
+    assert f"PERDIX_CONF {tmp_path / 'cnof'}: there is no such folder" in " ".join(capsys.readouterr().err.split())
+    assert not (tmp_path / "home").exists()
