@@ -12,6 +12,10 @@ from perdix.cli.main import app
 from perdix.cli.output import UserError
 from perdix.cli.replay.command import of_kind
 from perdix.cli.replay.options import Sink
+from perdix.replay.case import FORECASTER
+from perdix.replay.hosts import case as hosts_case
+from perdix.replay.operators import case as operators_case
+from perdix.replay.part import USUAL_HOURS
 
 GROUPS = {
     "job": ["Workload", "Twin", "Policies", "Objectives", "Failures", "Prices", "Runs", "Output"],
@@ -38,6 +42,19 @@ def test_every_option_is_in_one_group(kind: str) -> None:
     assert len(shown) == len(set(shown)) == len(options)
     heads = re.findall(r"^╭─ (.+?) ─+╮", said, re.MULTILINE)
     assert [one for one in heads if one not in ("Options", "Arguments")] == GROUPS[kind]
+
+
+def defaults(kind: str) -> dict[str, str]:
+    return {one.opts[0]: str(one.show_default) for one in options_of(kind)}  # type: ignore[attr-defined]
+
+
+def test_the_help_of_each_kind_states_its_own_defaults() -> None:
+    job, operators, hosts = (defaults(kind) for kind in GROUPS)
+    assert (job["--hours"], job["--policy"]) == (f"{USUAL_HOURS:g}", "perdix,hpa-80,static-MAX")
+    assert (job["--forecaster"], hosts["--forecaster"]) == (FORECASTER, hosts_case.FORECASTER)
+    assert operators["--hours"] == hosts["--hours"] == "as its file says"
+    assert (operators["--policy"], hosts["--policy"]) == (operators_case.DEFAULT_POLICIES, hosts_case.DEFAULT_POLICIES)
+    assert "--from" not in called("hosts", "--help")[1]
 
 
 @pytest.mark.parametrize("kind", GROUPS)

@@ -30,8 +30,8 @@ Example: perdix replay operators nexmark-q5 --start window=4 --skew 0.3 --seeds 
 def replay_operators(
     dataflow: options.DataflowArgument,
     *,
-    policy: options.PolicyOption = None,
-    hours: options.HoursOption = None,
+    policy: options.OperatorsPolicyOption = None,
+    hours: options.HoursOfFileOption = None,
     start: options.StartOption = None,
     skew: options.SkewOption = None,
     seeds: options.SeedsOption = 1,

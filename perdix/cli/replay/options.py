@@ -40,16 +40,15 @@ PeakUtilisationOption = Annotated[
         max=2.0,
     ),
 ]
+_hours = partial(_workload, "--hours", min=0.02, max=20000)
 HoursOption = Annotated[
     float | None,
-    _workload(
-        "--hours",
+    _hours(
         help="Length of each replay; of a longer trace its busiest window, or from --from on, or up to --to.",
-        show_default="6, or the dataflow's",
-        min=0.02,
-        max=20000,
+        show_default="6",
     ),
 ]
+HoursOfFileOption = Annotated[float | None, _hours(help="Length of each replay.", show_default="as its file says")]
 FromOption = Annotated[
     str | None,
     _workload(
@@ -82,24 +81,19 @@ RegimeOption = Annotated[
         show_default="as on the twin's own cluster",
     ),
 ]
-PolicyOption = Annotated[
-    str | None,
-    _policies(
-        "--policy",
-        "--policies",
-        help="Policies, separated by commas.",
-        show_default="job: perdix,hpa-80,static-MAX; operators: ds2,dhalion,flink-autoscaler; "
-        "hosts: btu with units of 10, 30 and 60 min, threshold",
-    ),
+_policy = partial(_policies, "--policy", "--policies", help="Policies, separated by commas.")
+PolicyOption = Annotated[str | None, _policy(show_default="perdix,hpa-80,static-MAX")]
+OperatorsPolicyOption = Annotated[str | None, _policy(show_default="ds2,dhalion,flink-autoscaler")]
+HostsPolicyOption = Annotated[
+    str | None, _policy(show_default="btu:unit_min=10,btu:unit_min=30,btu:unit_min=60,threshold")
 ]
-ForecasterOption = Annotated[
-    str | None,
-    _policies(
-        "--forecaster",
-        help="Family that each replay fits on the way, or 'ensemble'; 'none': the fallback throughout.",
-        show_default="damped-trend",
-    ),
-]
+_forecaster = partial(
+    _policies,
+    "--forecaster",
+    help="Family that each replay fits on the way, or 'ensemble'; 'none': the fallback throughout.",
+)
+ForecasterOption = Annotated[str | None, _forecaster(show_default="damped-trend")]
+HostsForecasterOption = Annotated[str | None, _forecaster(show_default="last-value")]
 MinimumOption = Annotated[int, _policies("--min", help="Fewest workers.", min=1)]
 MaximumOption = Annotated[int | None, _policies("--max", help="Most workers.", show_default="the twin's", min=1)]
 RecoveryTimeOption = Annotated[float, _objectives("--recovery-time", help="Objective, seconds.", min=1)]
