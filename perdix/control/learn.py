@@ -23,7 +23,7 @@ from perdix.models.drift import DriftState
 from perdix.models.forecasting.contract import Forecast, Workload
 from perdix.models.profiling.validity import KEEPS_UP
 from perdix.models.realised import FIRST_MINUTE_S, Realised, come_true, truth_of
-from perdix.models.recovery.downtime import Downtimes, rescaled
+from perdix.models.recovery.downtime import Downtimes
 from perdix.policies.wording import workers
 from perdix.settings.stream_job import StreamJob
 from perdix.telemetry.uptime import last_start_s
@@ -106,17 +106,13 @@ def learn(
     if believes:
         memory, judgement, retrain, unasked = _judged(memory)
         memory = with_fallback(memory)
-    slow_s, watched = _slow_s(memory, observation, progress), None
-    if progress.took_s > 0.0 and slow_s is not None and progress.desired is not None:
-        intent = progress.desired.decision.intent
-        change = rescaled(intent.from_scale_out, intent.scale_out)
-        memory = replace(memory, downtimes=memory.downtimes.observed(*change, slow_s))
+    memory, watched = _heard(memory, observation, progress), None
     if observation.teaches or _awaited(memory, observation, progress):
-        objective_s, learnt = job.objectives.recovery_time_s, slow_s is not None
-        memory, watched = _watched(memory, observation, progress, objective_s, learnt=learnt, paused=paused)
+        objective_s = job.objectives.recovery_time_s
+        memory, watched = _watched(memory, observation, progress, objective_s, paused=paused)
     # What is barred for longer than any size ever is, was barred while a clock was ahead: nobody can say until when.
-    # And what was given up sooner than another rescale has just taken was merely slow: so are all of them.
-    avoided = [one for one in still_avoided(memory.avoided, now_s) if not 0.0 < one.waited_s < progress.took_s]
+    # And what was waited for no longer than another rescale has just taken was merely slow: so are all of them.
+    avoided = [one for one in still_avoided(memory.avoided, now_s) if not 0.0 < one.waited_s <= progress.took_s]
     back, back_mix = _undone(progress)
     why = None if watched is None else _worse(watched, progress, timely=_timely(observation, job))
     if why is not None and watched is not None and watched.ended is not None:
@@ -207,7 +203,6 @@ def _watched(
     progress: Progress,
     objective_s: float,
     *,
-    learnt: bool,
     paused: bool,
 ) -> tuple[JobMemory, Watched | None]:
     if observation.window is None or not len(observation.window):
@@ -222,7 +217,6 @@ def _watched(
         last=last,
         objective_s=objective_s,
         settled=settled or progress.open is None,
-        learnt=learnt,
     )
     # Nor is a scale-out judged while its target is unsettled: it may still come up, as may a pod that restarts.
     if paused or running is None or (watched.down and not settled and not watched.failed_scale_in):
@@ -252,23 +246,24 @@ def _lost(memory: JobMemory, watched: Watched) -> Downtimes:
     return watched.downtimes.caught_up(*ended.change, down_s, seen.recovery_s, float(arrived[0]) / per_s)
 
 
-def _slow_s(memory: JobMemory, observation: Observation, progress: Progress) -> float | None:
-    """Return for how long the last rescale stopped the job, where that is longer than most watches, in seconds.
+def _heard(memory: JobMemory, observation: Observation, progress: Progress) -> JobMemory:
+    """Learn for how long a rescale that has just ended stopped the job, where that is longer than most watches.
 
-    By the target's word, as nobody may see it catch up; by the uptime at most, for nobody may have asked the target for
-    a while. Time in which the job worked on, until there was room for more workers, does not count.
+    By the target's word, as nobody may see it catch up; by the uptime at most. Time in which the job worked on, until
+    there was room for more workers, does not count.
     """
-    last = None if progress.desired is None else progress.desired.decision
-    if last is None or last.applied_s is None or last.took_s <= SETTLE_S:
-        return None
-    took_s = last.took_s
+    last, seen = None if progress.desired is None else progress.desired.decision, memory.watching
+    if last is None or last.applied_s is None or seen is None or seen.decision_id != last.decision_id:
+        return memory
+    took_s = progress.took_s
     restarted_s = None if observation.window is None else last_start_s(observation.window)
     if restarted_s is not None:
         took_s = min(took_s, max(restarted_s - last.applied_s, 0.0))
-    watching = memory.watching
-    if watching is not None and watching.decision_id == last.decision_id:
-        took_s -= watching.watch.worked_s(last.applied_s + took_s)
-    return took_s if took_s > SETTLE_S else None
+    took_s -= seen.watch.worked_s(last.applied_s + took_s)
+    if took_s <= SETTLE_S:
+        return memory
+    downtimes = memory.downtimes.observed(*seen.change, took_s)
+    return replace(memory, downtimes=downtimes, watching=replace(seen, learnt=True))
 
 
 def _awaited(memory: JobMemory, observation: Observation, progress: Progress) -> bool:

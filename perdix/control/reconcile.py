@@ -62,7 +62,8 @@ class Progress:
     # A rescale that never came to an end, or that was asked for without a lease: it is closed together with the
     # decision that takes it back to what its intent says ran before, so that a crash in between forgets neither
     undone: Entry | None = None
-    # How long the rescale took that has just been seen to end, from being accepted on; 0 where none has
+    # How long the rescale took that has just been seen to end, from being accepted on; 0 where none has. Where that is
+    # long, as far as it was seen not to have ended
     took_s: float = 0.0
     # Whether the target is not at what it was asked for, for so long that what runs is taken for settled
     outlasted: bool = False
@@ -169,7 +170,7 @@ class Reconciler:
         confirmed = self.store.ledger.desired(self.job)
         run = "runs" if running.scale_out == 1 else "run"
         sentence = f"{self.in_words(running.scale_out, running.mix)} {run}"
-        took_s = 0.0 if confirmed is None else confirmed.decision.took_s
+        took_s = 0.0 if confirmed is None else self._took_s(confirmed.decision)
         return Progress(running, confirmed, Event.CONFIRMED, sentence, took_s=took_s)
 
     def _closed(self, running: Running, desired: Desired, *, paused: bool) -> Progress:
@@ -254,8 +255,20 @@ class Reconciler:
     def _patience_s(self) -> float:
         """Return for how long a rescale may go on, by what the job's last restarts took."""
         last = self.store.ledger.decisions(self.job, states=(State.CONFIRMED,), limit=LAST)
-        longest_s = max((entry.took_s for entry in last), default=0.0)
+        longest_s = max(map(self._took_s, last), default=0.0)
         return min(max(SETTLE_S, PATIENCE * longest_s), LONGEST_S)
+
+    def _took_s(self, entry: Entry) -> float:
+        """Return for how long a rescale was seen not to have ended, where that is long: nobody may have looked since.
+
+        Each look at a target is a row of the ledger, of a store that lasts.
+        """
+        if entry.took_s <= SETTLE_S or not self.store.lasts:
+            return entry.took_s
+        until_s = (entry.closed_s or 0.0) - 1.0  # the look that saw it end may have its own row
+        last = next(iter(self.store.ledger.decisions(self.job, until_s=until_s, limit=1)), entry)
+        seen_s = last.intent.made_s if last.last_s is None else last.last_s
+        return min(max(seen_s - (entry.applied_s or 0.0), 0.0), entry.took_s)
 
     def _refused(self, running: Running, desired: Desired, error: TargetError) -> Progress:
         """Only a size that was refused is given up, and no rollback: what ran before could be had."""

@@ -70,6 +70,7 @@ class Watching:
     waiting_records: float = 0.0  # consumer lag with which the watch began; 0 where it is not measured
     back: bool = False  # whether it is a decision that took another one back
     over: Over | None = None  # that the rescale is over, though no metric has shown its stop; ``None`` before
+    learnt: bool = False  # whether its downtime was learnt from the target's word, when the rescale ended
 
     @property
     def change(self) -> tuple[int, int]:
@@ -97,6 +98,7 @@ class Watching:
             "waiting_records": self.waiting_records,
             "back": self.back,
             "over": None if self.over is None else self.over.to_state(),
+            "learnt": self.learnt,
         }
 
     @classmethod
@@ -113,6 +115,7 @@ class Watching:
             float(state.get("waiting_records", 0.0)),
             bool(state.get("back", False)),
             None if over is None else Over.from_state(over),
+            bool(state.get("learnt", False)),
         )
 
 
@@ -150,14 +153,12 @@ def look(
     last: Entry | None,
     objective_s: float,
     settled: bool = True,
-    learnt: bool = False,
 ) -> Watched:
     """Go on watching, or start to.
 
     ``last``: the decision that was applied last; it is watched from the moment at which it was applied.
     ``objective_s``: the job's recovery time objective: a recovery that takes half as long again has failed.
     ``settled``: false while the target is still at a rescale that perdix waits for.
-    ``learnt``: whether its downtime was learnt from the target's word, when the rescale ended.
     """
     lag, timeout_s = window.job_metric(metrics.LAG.name), min(max(PATIENCE * objective_s, LEAST_S), TIMEOUT_S)
     begun = _begun(watching, normal, window, last, timeout_s)
@@ -174,7 +175,7 @@ def look(
         return _too_short_to_see(seen, normal, downtimes, window) or Watched(seen, normal, downtimes)
     if seen.recovered is not None:
         # A second time would make a change of the job of it.
-        if not (learnt and last is not None and seen.decision_id == last.decision_id):
+        if not seen.learnt:
             downtimes = downtimes.observed(*seen.change, seen.recovered.downtime_s)
     elif isinstance(result, Recovered) and seen.over is not None:
         downtimes = _hidden(seen, seen.over, downtimes)

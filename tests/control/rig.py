@@ -229,11 +229,16 @@ def restarts_of(seconds: float) -> Restart:
     return Restart.model_validate({"out": takes, "in": takes, "failure": takes})
 
 
-def took(store: StateStore, at_s: float, seconds: float) -> None:
-    """Let a rescale of the job have been carried out, from being accepted to being seen running."""
+def took(store: StateStore, at_s: float, seconds: float, looked_s: float | None = None) -> None:
+    """Let a rescale of the job have been carried out, from being accepted to being seen running.
+
+    ``looked_s``: how long after it was accepted it was last seen not to run yet; a minute before the end by default.
+    """
     intent = Intent("orders", at_s, at_s, 3, 4, "static", "scale_out", "so it is", at_s + 900.0, {}, {})
     store.ledger.record(intent)
     store.ledger.applied(intent.decision_id, at_s)
+    waiting_s = at_s + max(seconds - MINUTE if looked_s is None else looked_s, 1.0)
+    store.ledger.record(replace(intent, window_end_s=waiting_s, made_s=waiting_s, scale_out=3, reason="hold_unsettled"))
     store.ledger.confirmed(intent.decision_id, at_s + seconds)
 
 

@@ -325,6 +325,26 @@ def test_the_time_in_which_a_target_could_not_be_read_is_no_downtime(store: Stat
     assert downtimes.out_s < 60.0
 
 
+def without_uptime(window: Window) -> Window:
+    return replace(window, job_metrics={**window.job_metrics, "uptime_s": np.full(len(window), np.nan)})
+
+
+@pytest.mark.parametrize("blind", [False, True], ids=["no uptime", "blind at first"])
+def test_time_in_which_nobody_looked_is_no_downtime(store: StateStore, blind: bool) -> None:
+    """The controller was away for 25 minutes, and the restart took half a minute."""
+    rig = five_for_four(store)
+    rig.source.change = None if blind else without_uptime
+    rig.minutes(1)
+    rig.twin.step(25 * MINUTE)
+    rig.source.error = "timed out" if blind else None
+    assert rig.tick().event is Event.CONFIRMED
+    rig.source.error = None
+    rig.minutes(5)
+    out = recall(store, "orders").memory.downtimes.out
+    assert out.seen == (1.0 if blind else 0.0), "without its uptime, missing throughput is no stop"
+    assert out.s < 60.0
+
+
 def test_a_slow_restart_is_counted_once(store: StateStore) -> None:
     """Its target says how long it took, and so do its metrics, once it has caught up: that is one restart, not two."""
     policy = PolicySettings(name="static", options={"scale_out": 3})
@@ -353,7 +373,8 @@ def test_time_in_which_a_job_works_until_there_is_room_is_no_downtime(store: Sta
 
 
 @pytest.mark.parametrize(
-    ("before_s", "waits_s"), [((), SETTLE_S), ((60.0,), SETTLE_S), ((900.0, 60.0), 1_350.0), ((9_000.0,), LONGEST_S)]
+    ("before_s", "waits_s"),
+    [((), SETTLE_S), ((60.0,), SETTLE_S), ((960.0, 60.0), 1_350.0), ((9_000.0,), LONGEST_S)],
 )
 def test_a_rescale_is_waited_for_as_long_as_those_before_say(
     store: StateStore, before_s: tuple[float, ...], waits_s: float
@@ -361,7 +382,22 @@ def test_a_rescale_is_waited_for_as_long_as_those_before_say(
     rig = five_for_four(store)
     for k, seconds in enumerate(before_s):
         took(store, rig.now_s - 40_000.0 + 10_000.0 * k, seconds)
+    assert_waits(rig, waits_s)
+
+
+@pytest.mark.parametrize(("looked_s", "waits_s"), [(60.0, SETTLE_S), (800.0, 1_200.0)])
+def test_time_in_which_nobody_looked_makes_no_rescale_be_waited_for_longer(
+    store: StateStore, looked_s: float, waits_s: float
+) -> None:
+    """The controller was upgraded for 40 minutes; when it was back, what it had asked for ran."""
+    rig = five_for_four(store)
+    took(store, rig.now_s - 40_000.0, 2_400.0, looked_s=looked_s)
+    assert_waits(rig, waits_s)
+
+
+def assert_waits(rig: Rig, waits_s: float) -> None:
+    """Check for how long the first rescale of a job is waited for that never ends."""
     rig.minutes(1)
     asked_s, target = rig.now_s, Stuck(rig.twin, noted=5)
-    looks = [Reconciler(store, target, "orders", asked_s + waits_s + late_s).review(act=True) for late_s in (-1, 1)]
+    looks = [Reconciler(rig.store, target, "orders", asked_s + waits_s + late_s).review(act=True) for late_s in (-1, 1)]
     assert [look.event for look in looks] == [Event.WAITING, Event.GIVEN_UP]
