@@ -11,12 +11,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from perdix.control.reconcile import SETTLE_S, Progress
+from perdix.control.state.ledger import Entry, State
+from perdix.policies.contract import Reason
 from perdix.policies.wording import workers
+from perdix.targets.contract import Running
 
 
 @dataclass(frozen=True)
 class Unsettled:
-    """Since when that is seen, without a decision of perdix that is still being carried out.
+    """Since when that is seen, without a decision of perdix that is still being carried out and may be given up.
 
     ``requested``: workers that are asked for all the while; ``None``: the target is at what it was asked for, or the
     end of a decision is waited for, or nobody knows.
@@ -38,7 +41,7 @@ class Unsettled:
             return self
         # What has none is being replaced as a whole; what has as many as are asked for restarts.
         some = running.scale_out >= 1 and running.requested is not None and running.scale_out != running.requested
-        if running.settled or progress.open is not None or not some:
+        if running.settled or not some or (progress.open is not None and not _back(progress.open, running)):
             return Unsettled()
         goes_on = running.requested == self.requested and 0.0 <= now_s - self.last_s <= SETTLE_S + interval_s
         return Unsettled(running.requested, self.since_s if goes_on else now_s, now_s)
@@ -65,3 +68,9 @@ class Unsettled:
     def from_state(cls, state: Mapping[str, Any]) -> Unsettled:
         """Rebuild from :meth:`to_state`; raises ``KeyError``, ``TypeError`` or ``ValueError`` when a part is wrong."""
         return cls(int(state["requested"]), float(state["since_s"]), float(state["last_s"]))
+
+
+def _back(entry: Entry, running: Running) -> bool:
+    """Whether fewer workers came up than a rollback was granted: it is never given up, and would be waited for."""
+    short = running.requested is not None and running.scale_out < running.requested
+    return short and entry.state is State.APPLIED and entry.intent.reason == Reason.ROLLBACK

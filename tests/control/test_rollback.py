@@ -158,6 +158,23 @@ def test_what_was_taken_back_is_not_taken_back_again(store: StateStore) -> None:
     assert Event.CONFIRMED in {report.event for report in rig.minutes(5)}
 
 
+def test_a_rollback_of_which_a_worker_never_comes_up_does_not_hold_its_job_for_good(store: StateStore) -> None:
+    """A node is gone, so that three of the four come back; ten minutes later the policy goes on from there."""
+    rig = five_for_four(store)
+    target = rig.target = Stuck(rig.twin)
+    rig.minutes(MINUTES_TO_SETTLE + 2)
+    assert sizes_asked(rig) == [5, 4]
+    target.at = 3
+    rig.twin.rescale(3, "a node is gone", None)
+    rig.job = rig.job.model_copy(update={"policy": PolicySettings(name="static", options={"scale_out": 6})})
+    rig.minutes(MINUTES_TO_SETTLE)
+    assert sizes_asked(rig) == [5, 4]
+    rig.minutes(3)
+    assert sizes_asked(rig) == [5, 4, 6]
+    (back,) = store.ledger.decisions("orders", states=[State.SUPERSEDED])
+    assert back.intent.reason == Reason.ROLLBACK
+
+
 def test_a_pause_puts_the_taking_back_off_and_does_not_forget_it(store: StateStore) -> None:
     rig = five_for_four(store)
     rig.minutes(1)

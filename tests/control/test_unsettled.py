@@ -12,9 +12,9 @@ from perdix.targets.contract import Running
 SHORT = Running(5, 6, settled=False)
 
 
-def an_open_decision():
-    intent = Intent("orders", 0.0, 0.0, 5, 6, "static", "scale_out", "so it is", 900.0, {}, {})
-    return Desired("orders", 6, 0.0, Entry("d", intent, State.APPLIED))
+def an_open_decision(reason="scale_out", state=State.APPLIED):
+    intent = Intent("orders", 0.0, 0.0, 5, 6, "static", reason, "so it is", 900.0, {}, {})
+    return Desired("orders", 6, 0.0, Entry("d", intent, state))
 
 
 def after(*reviews, interval_s=60.0):
@@ -54,6 +54,25 @@ def test_more_than_is_asked_for_counts_too():
 def test_it_is_waited_anew(between, since_s):
     unsettled, _ = after((0.0, SHORT), between, (590.0, SHORT))
     assert unsettled == Unsettled(6, since_s, 590.0)
+
+
+def test_a_rollback_that_stays_short_of_what_it_asked_for_counts():
+    short = Progress(SHORT, an_open_decision("rollback"))
+    assert after((0.0, short), (601.0, short))[1].outlasted
+
+
+@pytest.mark.parametrize(
+    ("running", "reason", "state"),
+    [
+        (SHORT, "scale_out", State.APPLIED),
+        (SHORT, "rollback", State.INTENT),
+        (Running(7, 6, settled=False), "rollback", State.APPLIED),
+    ],
+    ids=["no rollback", "refused", "more run"],
+)
+def test_no_other_open_decision_does(running, reason, state):
+    progress = Progress(running, an_open_decision(reason, state))
+    assert not after((0.0, progress), (601.0, progress))[1].outlasted
 
 
 @pytest.mark.parametrize("running", [Running(6, 6, settled=False), Running(0, 6, settled=False)])
