@@ -25,19 +25,24 @@ def exports(context: dg.AssetExecutionContext, workspace: Workspace) -> dg.Mater
     """Each job's day, pulled from its Prometheus into the landing folder.
 
     Jobs without a Prometheus are left to what was put there by hand (``perdix ingest``). A Prometheus that cannot be
-    reached fails its own job only, as does a lake that cannot be read of a job.
+    reached fails its own jobs only, and is asked once, not once per job; so does a lake that cannot be read of a job.
     """
     files = workspace.stream_jobs()
     jobs, problems = files.jobs, list(files.complaints)
-    samples = 0
+    samples, down = 0, dict[str, str]()
     for job in jobs.values():
-        for day in context.partition_keys if job.prometheus is not None else ():
+        server = "" if job.prometheus is None else job.prometheus.asked_as
+        for day in context.partition_keys if server else ():
+            if server in down:
+                problems.append(f"{job.name}, {day}: {down[server]}")
+                break
             pulled = _pulled(workspace, job, day)
             if pulled is None:
                 continue
             samples += pulled.samples
             problems += [f"{job.name}, {day}: {problem}" for problem in pulled.problems]
             if pulled.server_failed:
+                down[server] = pulled.problems[-1]
                 break
     for problem in problems:
         context.log.warning(problem)

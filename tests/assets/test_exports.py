@@ -7,13 +7,17 @@ import json
 import warnings
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
 
 from perdix.assets.resources import Spark, Workspace
 from perdix.settings.home import PROJECT, Home
+from perdix.settings.stream_job import PrometheusSource
+from perdix.telemetry import live_range
 from perdix.telemetry.live_range import landing_file
+from perdix.telemetry.prometheus import Prometheus
 from perdix.twin.emission import Scraping
 from perdix.twin.living import SimulatedClock, revive
 from perdix.twin.parameters import load_twin
@@ -101,3 +105,26 @@ def test_a_day_is_pulled_and_a_dead_server_or_a_broken_manifest_fails_its_own_jo
     lines = gzip.decompress(landing_file(home, "ads", DAY).read_bytes()).decode().splitlines()
     times_ms = [time for line in lines for time in json.loads(line)["timestamps"]]
     assert 1000 * (NOW_S - 3_600) <= min(times_ms) <= max(times_ms) <= 1000 * NOW_S
+
+
+def test_a_dead_server_is_asked_once_for_all_its_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each that is asked waits for a time-out, three times."""
+    conf, home, asked = tmp_path / "conf", Home(tmp_path / "home").make(), list[str]()
+    (conf / "jobs").mkdir(parents=True)
+    for number in range(5):
+        (conf / "jobs" / f"job-{number}.yaml").write_text(JOB.format(url="http://127.0.0.1:9"))
+
+    def asking(source: PrometheusSource, *args: Any, **options: Any) -> Prometheus:
+        asked.append(str(source.url))
+        return Prometheus(source, *args, **options)
+
+    monkeypatch.setattr(live_range.pull_ranges, "__kwdefaults__", {"connect": asking})
+    with dg.instance_for_test(temp_dir=str(tmp_path)) as instance, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        workspace = Workspace(home=str(home.root), conf=str(conf))
+        done = dg.materialize([exports], partition_key=DAY, instance=instance, resources={"workspace": workspace})
+    assert asked == ["http://127.0.0.1:9/"]
+    (event,) = done.get_asset_materialization_events()
+    problems: Any = event.materialization.metadata["problems"].value
+    assert len(problems) == 5
+    assert all("127.0.0.1:9 cannot be reached" in problem for problem in problems)
