@@ -1,7 +1,8 @@
 """Models that many jobs share, a booster over the fleet for instance: fitted once per run, on a sample of the jobs.
 
 Two are fitted: one on what came before the first origin from which forecasts are judged, for the backtests, and one on
-everything, for the champions (docs/decisions/0012). Knows no Dagster and no MLflow, because Spark's workers import it.
+everything until the histories end, for the champions (docs/decisions/0012). Knows no Dagster and no MLflow, because
+Spark's workers import it.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from perdix.models.forecasting.contract import Workload
 from perdix.models.forecasting.families import FAMILIES, families_named
 from perdix.models.forecasting.member import Member
 from perdix.models.forecasting.origins import stops_of
+from perdix.models.forecasting.seasons import DAY_S
 from perdix.models.registry.shared_models import name_of, to_text
 from perdix.telemetry.lake import Lake, LakeError
 
@@ -94,10 +96,18 @@ def fit_shared(key: Mapping[str, Any]) -> dict[str, Any]:
     ]
     if not starts_s:
         raise ValueError(f"none of {len(key['jobs'])} sampled jobs has a history long enough to judge a forecast on")
-    until_s = min(starts_s) if key["early"] else max(one.end_s for one in histories.values())
+    until_s = min(starts_s) if key["early"] else _common_end_s([one.end_s for one in histories.values()])
     before = {job: until(one, until_s) for job, one in histories.items() if one.start_s < until_s}
     state = FAMILIES[key["family"]].fit_shared(list(before.values()), horizon_s=key["horizon_s"], seed=key["seed"])  # type: ignore[attr-defined]
     return {"state": to_text(state), "until_s": until_s, "jobs": list(before), "skipped": skipped}
+
+
+def _common_end_s(ends_s: Sequence[float]) -> float:
+    """Return when the first of the histories ends that reach into the newest one's last day.
+
+    A history takes no model that knows more than it does, and those of live jobs end seconds apart.
+    """
+    return min(end_s for end_s in ends_s if end_s >= max(ends_s) - DAY_S)
 
 
 def until(history: Workload, end_s: float) -> Workload:

@@ -155,6 +155,15 @@ class TestFitting:
         half = Workload(DAY.timestamp() - 10.0, 10.0, np.ones(17_280))
         assert early["until_s"] == stops_of(half).origins_s[0]
 
+    def test_the_one_for_champions_ends_where_the_first_of_what_is_current_ends(self, lake: Lake) -> None:
+        """Live jobs end seconds apart, and none may take a model that knows more than it; a job of old is no reason."""
+        day, whole = DAY + timedelta(days=1), lake.read("workload_features", "clicks")
+        rows = whole.drop_columns(["job", "day"]).to_pandas()
+        lake.replace("workload_features", "clicks", day.date(), rows[rows["ts"] >= day].iloc[:-30])
+        lake.replace("workload_features", "gone", DAY.date(), rows[rows["ts"] < day].iloc[:-30])
+        late = fit_shared(key(lake, early=False, jobs=["ads", "clicks", "gone"]))
+        assert late["until_s"] == (DAY + timedelta(days=2)).timestamp() - 310.0
+
     def test_what_comes_after_that_changes_nothing(self, lake: Lake) -> None:
         before = fit_shared(key(lake, early=True))
         day = (DAY + timedelta(days=1)).date()
