@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from perdix.models.registry import Fleet, Publication, Published
 
 PICTURES_UP_TO = 10  # jobs: beyond that a picture per job helps nobody
-RESUMED = "dagster/is_resume_retry"  # set by Dagster on a run that goes on from another's failure
+# Set by Dagster on a run that goes on from another's failure
+RESUMED = ("dagster/is_resume_retry", "dagster/is_asset_resume_retry")
 
 Key = Mapping[str, Any]
 Learns = Callable[[dg.AssetExecutionContext, Workspace, Spark], Callable[[str], Key]]
@@ -101,7 +102,9 @@ def build_training(model: Model) -> list[dg.AssetsDefinition]:
 def _train(context: dg.AssetExecutionContext, workspace: Workspace, spark: Spark, model: Model) -> dg.MaterializeResult:
     """Train the jobs of a run, and tell of each; raises ``dagster.Failure`` when not one could be trained."""
     watch, jobs = Stopwatch(), list(context.partition_keys)
-    kept = Kept(workspace.paths().trainings / model.registered, name_of_run(context.run))
+    kept = Kept(
+        workspace.paths().trainings / model.registered, name_of_run(context.run, context.instance.get_run_by_id)
+    )
     model.check(workspace)
     with watch.stage("Spark"):
         session = spark.session() if model.spark else None
@@ -143,13 +146,19 @@ def _run(
     run_kept(session, keys, model.task, kept, tell)
 
 
-def name_of_run(run: dg.DagsterRun) -> str:
+def name_of_run(run: dg.DagsterRun, run_of: Callable[[str], dg.DagsterRun | None]) -> str:
     """Return under which name answers are kept: a run that goes on from where another failed goes on with its answers.
 
     One that is executed again as a whole is a run of its own.
+
+    ``run_of``: returns the run of an id, ``None`` where it was deleted.
     """
-    goes_on = run.tags.get(RESUMED) == "true"
-    return run.root_run_id if goes_on and run.root_run_id else run.run_id
+    while run.parent_run_id and any(run.tags.get(tag) == "true" for tag in RESUMED):
+        parent = run_of(run.parent_run_id)
+        if parent is None:
+            return run.parent_run_id
+        run = parent
+    return run.run_id
 
 
 def champion_file(workspace: Workspace, registered: str) -> tuple[Path, int] | None:

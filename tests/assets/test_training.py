@@ -99,15 +99,32 @@ class TestWhatIsTold:
 
 class TestNameOfARun:
     @pytest.mark.parametrize(
-        ("tags", "root", "name"),
+        ("tags", "parent", "name"),
         [
-            ({}, None, "run-2"),
+            ({}, None, "run-4"),
             ({"dagster/is_resume_retry": "true"}, "run-1", "run-1"),
-            ({}, "run-1", "run-2"),  # executed again as a whole
+            ({"dagster/is_asset_resume_retry": "true"}, "run-1", "run-1"),
+            ({"dagster/is_resume_retry": "true"}, "run-2", "run-1"),  # which went on from run-1 itself
+            ({"dagster/is_resume_retry": "true"}, "run-3", "run-3"),  # which executed run-1 again as a whole
+            ({"dagster/is_resume_retry": "true"}, "deleted", "deleted"),
+            ({}, "run-1", "run-4"),  # executed again as a whole
         ],
     )
     def test_only_one_that_goes_on_from_a_failure_has_anothers_answers(
-        self, tags: dict[str, str], root: str | None, name: str
+        self, tags: dict[str, str], parent: str | None, name: str
     ) -> None:
-        run = dg.DagsterRun(job_name="train", run_id="run-2", tags=tags, root_run_id=root, parent_run_id=root)
-        assert name_of_run(run) == name
+        def run(run_id: str, parent_id: str | None, own: dict[str, str]) -> dg.DagsterRun:
+            return dg.DagsterRun(
+                job_name="train",
+                run_id=run_id,
+                tags=own,
+                root_run_id="run-1" if parent_id else None,
+                parent_run_id=parent_id,
+            )
+
+        known = {
+            "run-1": run("run-1", None, {}),
+            "run-2": run("run-2", "run-1", {"dagster/is_resume_retry": "true"}),
+            "run-3": run("run-3", "run-1", {}),
+        }
+        assert name_of_run(run("run-4", parent, tags), known.get) == name
