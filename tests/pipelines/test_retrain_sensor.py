@@ -75,6 +75,20 @@ def test_a_drift_waits_until_forecasts_can_be_judged_on_what_came_since(
     assert isinstance(request, dg.RunRequest)
 
 
+def test_a_job_that_is_scraped_every_five_minutes_waits_until_it_can_be_judged(
+    workspace: Workspace, store: StateStore, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A training that comes too early has no winner, and is one of the drift's few attempts."""
+    file = workspace.conf_folder() / "jobs" / "ads.yaml"
+    file.parent.mkdir()
+    file.write_text("prometheus: {url: 'http://127.0.0.1:9', scrape_interval_s: 300}\n")
+    store.journal.request_retrain("ads", NOW_S, "WAPE 31 %", since_s=NOW_S)
+    for minutes, kind in ((41, dg.SkipReason), (100, dg.SkipReason), (103, dg.RunRequest)):
+        monkeypatch.setattr("perdix.control.clock.WallClock.now_s", lambda _, at_s=NOW_S + 60 * minutes: at_s)
+        (offered,) = asked(workspace, instance)
+        assert isinstance(offered, kind)
+
+
 def test_a_request_is_offered_until_its_run_has_ended_and_then_closed(
     workspace: Workspace, store: StateStore, instance: dg.DagsterInstance
 ) -> None:
