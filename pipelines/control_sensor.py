@@ -88,7 +88,8 @@ def control_loop(context: dg.SensorEvaluationContext, workspace: Workspace) -> d
     known = set(context.instance.get_dynamic_partitions(stream_jobs.name or ""))
     unknown = sorted(set(files.jobs) - known)
     rescaled, sentence = report.rescaled, tick_sentence(report)
-    context.log.info(sentence)  # of a tick that requests a run the page shows the run, and this in its log
+    if rescaled:  # of such a tick the page shows the run, and this in its log; Dagster keeps each tick's log for ever
+        context.log.info(sentence)
     return dg.SensorResult(
         run_requests=[review_of(rescaled)] if rescaled else [],
         skip_reason=None if rescaled else dg.SkipReason(sentence),

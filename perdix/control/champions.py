@@ -21,6 +21,7 @@ from perdix.models.registry import FLEET_MODELS, FleetCorrupt, FleetVersion, Reg
 from perdix.models.registry.fleet_table import VERSION, Fleet, digest_of, is_whole, read_fleet
 
 GOOD_FILE = "good.json"
+TABLES_KEPT = 10  # of each model, the newest: a training that runs may still read the one that was champion before
 RETRY_S = 60.0
 RETRY_LIMIT_S = 900.0
 
@@ -105,8 +106,8 @@ class _Retry:
 class Champions:
     """Champions of every fleet model, behind a cache folder that outlives MLflow and the process.
 
-    ``folder``: ``Home.champions``; tables lie at ``<name>/<version>.parquet`` and the last good one is named in
-    ``<name>/good.json`` with its SHA-256.
+    ``folder``: ``Home.champions``; tables lie at ``<name>/<version>.parquet``, the newest ten of them, and the last
+    good one is named in ``<name>/good.json`` with its SHA-256.
     ``registry``: ``None`` when there is no MLflow at all: only the cache is used.
     """
 
@@ -163,7 +164,14 @@ class Champions:
             registry.download(name, current.version, path)
         fleet = _read(name, current.version, path, current.digest)
         self._note_good(name, current)
+        self._remove_old(name, {current.version, believed.version})
         return fleet
+
+    def _remove_old(self, name: str, used: set[int]) -> None:
+        """Remove the tables that nobody uses: each training that promotes adds one of the whole fleet."""
+        known = sorted(int(path.stem) for path in (self._folder / name).glob("*.parquet") if path.stem.isdigit())
+        for version in set(known[:-TABLES_KEPT]) - used:
+            self._path(name, version).unlink(missing_ok=True)
 
     def _last_good(self, name: str) -> FleetChampions | None:
         file = self._folder / name / GOOD_FILE

@@ -84,6 +84,18 @@ def test_a_new_version_is_picked_up_without_a_restart(shelf: Shelf, folder: Path
     assert shelf.downloads == [1, 2]
 
 
+def test_tables_that_nobody_uses_are_removed(shelf: Shelf, folder: Path) -> None:
+    champions = Champions(folder, shelf)
+    for version in range(1, 31):
+        shelf.publish(version)
+        champions.refresh(60.0 * version)
+    shelf.version = 3
+    champions.refresh(3_600.0)
+    kept = {int(path.stem) for path in (folder / FORECAST).glob("*.parquet")}
+    assert kept == {3, *range(21, 31)}
+    assert champions.fleet(FORECAST).version == 3
+
+
 @pytest.mark.parametrize("restarted", [False, True])
 def test_a_version_of_the_same_number_from_another_registry_is_fetched(
     shelf: Shelf, folder: Path, restarted: bool

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import warnings
+from logging import getLogger
+from pathlib import Path
 
 import dagster as dg
+import pytest
 
+from perdix.assets.resources import Workspace
 from perdix.control.fleet_report import FleetReport
 from perdix.control.state.journal import Status
 from perdix.control.tick_io import TickReport
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", (dg.BetaWarning, dg.PreviewWarning))
-    from perdix.pipelines.control_sensor import MOST_JOBS, tick_metadata, tick_sentence
+    from perdix.pipelines.control_sensor import MOST_JOBS, control_loop, tick_metadata, tick_sentence
 
 
 def report(**running: int | None) -> FleetReport:
@@ -41,3 +45,19 @@ def test_nothing_is_shown_that_says_nothing() -> None:
     told = tick_metadata(report(ads=2))
     assert told["wape_mean"] == 0.1235
     assert "notes" not in told
+
+
+def test_a_tick_in_which_nothing_happened_leaves_no_log_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dagster removes none of them, and there is a tick a minute."""
+    (tmp_path / "conf" / "jobs").mkdir(parents=True)
+    workspace = Workspace(home=str(tmp_path / "home"), conf=str(tmp_path / "conf"))
+    opened: list[str] = []
+    monkeypatch.setattr(dg.SensorEvaluationContext, "log", property(lambda _: opened.append("log") or getLogger()))
+    with (
+        dg.instance_for_test(temp_dir=str(tmp_path)) as instance,
+        dg.build_sensor_context(instance, resources={"workspace": workspace}) as context,
+    ):
+        ticked = control_loop(context)
+    assert isinstance(ticked, dg.SensorResult)
+    assert ticked.skip_reason is not None
+    assert opened == []
