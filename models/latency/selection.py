@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from perdix.models.latency.boosting import PublishedLatency
 from perdix.models.latency.contract import LatencyModel, LatencyPredictions
-from perdix.models.latency.overload import highest_rates_of, measured, overloaded_points
+from perdix.models.latency.overload import measured, overloaded_points
 from perdix.models.latency.utilisation import UtilisationLatency
 from perdix.models.profiling import tmax
 from perdix.models.profiling.profile import Profile, ProfilePoint
@@ -184,7 +184,7 @@ def select_latency(
     """
     points = tuple(measured(profile.points))
     most = dict(profile.maximum_per_s)
-    rates = highest_rates_of(points, most)
+    rates = tmax.HighestRates.fit(most)
     overloaded, _ = overloaded_points(points, rates)
     trial = _Trial(points, most, overloaded, seed, timer)
     tried = [trial.of(family) for family in families]

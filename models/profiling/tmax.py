@@ -224,6 +224,6 @@ def _usable(maximum_per_s: Mapping[int, float]) -> list[Known]:
 
 def _refuse_unusable(known: Sequence[Known]) -> None:
     if not known:
-        raise ValueError("no T_max is known of any scale-out: profile until a deployment no longer keeps up")
+        raise ValueError("no T_max is known of any scale-out: profile until a deployment no longer keeps up (--step)")
     if wrong := [one for one in known if one.scale_out < 1 or not LEAST_PER_S <= one.per_s <= LARGEST_PER_S]:
         raise ValueError(f"T_max of {wrong[0].scale_out} workers cannot be {wrong[0].per_s} records/s")

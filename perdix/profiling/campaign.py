@@ -106,6 +106,9 @@ def _drive(runs: Sequence[_Run], plan: Plan, on_progress: Callable[[Progress], N
             measured = spread(_measured, active, repeat(plan), repeat(step))
             _judged(active, dict(zip((run.scale_out for run in active), measured, strict=True)), plan, step)
     for run in runs:
+        if run.ended_s is None:
+            highest = plan.rate_per_s(plan.most_steps - 1)
+            run.notes.append(f"{run.scale_out} workers kept up with every rate up to {highest:,.0f}/s; raise --step")
         _end(run)
 
 

@@ -71,6 +71,14 @@ def test_the_better_family_wins_and_says_why(both):
     assert next(iter(both.best.metrics())) == "balanced_error"
 
 
+def test_a_profile_without_any_limit_teaches_no_highest_rate():
+    """What was offered at most would be taken for all that each size can do."""
+    points, _ = known_job()
+    held = tuple(point for point in points if point.valid)
+    with pytest.raises(ValueError, match="profile until a deployment no longer keeps up"):
+        select_latency(Profile("orders", held, {}, worker_s=1_000.0), families=(UtilisationLatency,))
+
+
 def test_a_family_that_cannot_be_fitted_stops_nobody():
     class Broken:
         family = "broken"

@@ -117,6 +117,7 @@ class TestRisingRates:
     def test_a_deployment_that_holds_every_rate_has_no_highest_rate(self) -> None:
         found = profiled(Fakes(), Plan((2, 8), 10_000.0, 10_000.0, most_steps=4))
         assert found.maximum_per_s == {2: 20_000.0}
+        assert found.notes == ("8 workers kept up with every rate up to 40,000/s; raise --step",)
         assert len([point for point in found.points if point.scale_out == 8]) == 4
 
     def test_one_earlier_point_is_enough_to_be_judged_by(self) -> None:
