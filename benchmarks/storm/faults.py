@@ -144,8 +144,8 @@ KINDS: Mapping[str, Kind] = {
     "registry gone": Kind("registry", 30, _none, harmless=True),
 }
 
-MISSING = frozenset({"no metrics", "stale metrics"})
-CONTRADICTORY = frozenset({"duplicated metrics", "absurd metric", "false metric", "workers missing"})
+# what may show another load than there is: contradictory data, and too few of it
+DOUBTFUL = frozenset({"duplicated metrics", "absurd metric", "false metric", "workers missing", "partial metrics"})
 ASLEEP = {"asleep before asking": 0.9, "asleep while sending": 0.4}  # how many controllers are, where there are several
 ALL = "all"
 

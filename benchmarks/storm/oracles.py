@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from benchmarks.storm.climate import EXACT
-from benchmarks.storm.faults import CONTRADICTORY, KINDS, MISSING, Fault
+from benchmarks.storm.faults import DOUBTFUL, KINDS, Fault
 from perdix.control.fleet_report import FleetReport
 from perdix.control.reconcile import Event
 from perdix.control.state.journal import Status
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from benchmarks.storm.world import World
 
 SERVED_MIN = 3
+BLIND_MIN = 2  # for so long metrics may be missing before a decision must know
+OLD_MIN = 1.0  # what is older, or further ahead, is nothing to decide on: four scrapes
 SLEPT_S = 45.0  # a little less than a lease lasts
 WELL = frozenset({Status.ACTING})
 NOTED = {Event.APPLIED: State.APPLIED, Event.CONFIRMED: State.CONFIRMED}
@@ -44,7 +46,7 @@ class Watch:
         self.remembers = True
         self.decisions: dict[str, list[tuple[int, int, str]]] = {}
         self._served_min: dict[str, float] = {}
-        self._confirmed: dict[str, float] = {}
+        self._made_s: dict[str, float] = {}  # of decisions that were asked for: when they were made, whatever its clock
 
     # ---- at each request -------------------------------------------------------------------------------------------
 
@@ -70,24 +72,25 @@ class Watch:
         intent = entry.intent
         if intent.scale_out >= intent.from_scale_out or intent.reason == Reason.ROLLBACK:
             return
-        minute = self._world.minute_of(intent.made_s)
-        for fault in self._world.faults:
+        world = self._world
+        true_s = self._made_s.setdefault(entry.decision_id, world.true_s(intent.made_s))
+        minute, clock_min = world.minute_of(true_s), world.minute_of(intent.made_s)
+        for fault in world.faults:
             if fault.where != intent.job or not fault.during(minute):
                 continue
-            if fault.kind in MISSING and minute - fault.from_min >= 2:
-                self._tell(
-                    "no scale-in on missing data", f"{intent.job}: {intent.from_scale_out} -> {intent.scale_out}"
-                )
-            if fault.kind in CONTRADICTORY:
-                self._harmful(deployment, entry, fault)
+            if unseen(fault, minute, clock_min):
+                scaled = f"{intent.job}: {intent.from_scale_out} -> {intent.scale_out}"
+                self._tell("no scale-in on missing data", f"{scaled}, on {fault.kind} {fault.what} {fault.amount:g}")
+            if fault.kind in DOUBTFUL and clock_min >= fault.from_min:
+                self._harmful(deployment, entry, fault, (true_s, min(intent.made_s, true_s)))
 
-    def _harmful(self, deployment: Deployment, entry: Entry, fault: Fault) -> None:
+    def _harmful(self, deployment: Deployment, entry: Entry, fault: Fault, known_s: Sequence[float]) -> None:
         twin, to = deployment.twin, entry.intent.scale_out
         # A request may leave minutes after its decision, when more arrives: what metrics said then is judged.
-        arrives = min(float(twin.arrivals(int(at_s), 1)[0]) for at_s in (entry.intent.made_s, twin.now_s))
+        arrives = min(float(twin.arrivals(int(at_s), 1)[0]) for at_s in (*known_s, twin.now_s))
         if twin.true_capacity(to) < 0.9 * arrives:
             scaled = f"{entry.intent.job}: {entry.intent.from_scale_out} -> {to} while {arrives:.0f}/s arrive"
-            self._tell("no scale-in on contradictory data", f"{scaled}, on {fault.kind} {fault.what} {fault.amount:g}")
+            self._tell("no scale-in on doubtful data", f"{scaled}, on {fault.kind} {fault.what} {fault.amount:g}")
 
     # ---- after each tick -------------------------------------------------------------------------------------------
 
@@ -199,6 +202,26 @@ class Watch:
 
     def _tell(self, oracle: str, sentence: str) -> None:
         self.found.append(Violation(oracle, round(self._world.minute, 2), sentence))
+
+
+def unseen(fault: Fault, minute: float, clock_min: float) -> bool:
+    """Whether too little is seen to decide on at a minute; ``clock_min`` is what the reader's clock says.
+
+    A clock that is behind takes old samples for new ones, and one that is ahead those of the future for present ones.
+    """
+    behind_min, since_min = minute - clock_min, minute - fault.from_min
+    if since_min < BLIND_MIN:
+        return False
+    match fault.kind:
+        case "no metrics":
+            return True
+        case "stale metrics":
+            return since_min - max(behind_min, 0.0) >= BLIND_MIN
+        case "late metrics":
+            return fault.amount / 60.0 - max(behind_min, 0.0) >= OLD_MIN
+        case "metrics ahead":
+            return fault.amount / 60.0 + min(behind_min, 0.0) >= OLD_MIN
+    return False
 
 
 def concerned(faults: Sequence[Fault], jobs: Sequence[str]) -> set[str]:

@@ -100,6 +100,7 @@ class World:
         self._scrapes = Scrapes(self.deployments, self._of_metrics, lambda: self.now_s)
         self.watch = Watch(self)
         self._boundaries = self._steps = 0
+        self._stepped: dict[float, float] = {}  # what a clock that was wrong said -> when that was
 
     # ---- time and faults -------------------------------------------------------------------------------------------
 
@@ -107,6 +108,10 @@ class World:
     def minute(self) -> float:
         """Minutes since the episode began."""
         return self.minute_of(self.now_s)
+
+    def true_s(self, clock_s: float) -> float:
+        """Return when a controller's clock last said this."""
+        return self._stepped.get(clock_s, clock_s)
 
     def minute_of(self, at_s: float) -> float:
         """Return epoch seconds as minutes since the episode began."""
@@ -246,7 +251,7 @@ class World:
             controller.name,
             self._url,
             folder,
-            lambda: self.now_s + self._skew_s(controller),
+            lambda: self._clock_s(controller),
             elapsed_s=lambda: self.now_s - START_S,
             waits=lambda seconds: self._waits(controller, seconds),
             source=self._scrapes,
@@ -262,9 +267,14 @@ class World:
         if process is not None:
             process.end()
 
-    def _skew_s(self, controller: Controller) -> float:
+    def _clock_s(self, controller: Controller) -> float:
         step = self.active("clock step", controller.name)
-        return 0.0 if step is None else step.amount
+        if step is None:
+            self._stepped.pop(self.now_s, None)
+            return self.now_s
+        clock_s = self.now_s + step.amount
+        self._stepped[clock_s] = self.now_s
+        return clock_s
 
     def _heartbeat(self, controller: Controller) -> Path:
         path = self._folder / controller.name / "heartbeat.json"

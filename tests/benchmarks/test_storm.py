@@ -1,9 +1,11 @@
 """A slice of the storm on fixed seeds, and what it must find: bugs that are planted on purpose."""
 
+from pathlib import Path
+
 import pytest
 
 from benchmarks.storm.answers import BAD_ANSWERS
-from benchmarks.storm.climate import places
+from benchmarks.storm.climate import START_S, places
 from benchmarks.storm.disk import Disk
 from benchmarks.storm.episodes import Episode, Player, episode
 from benchmarks.storm.faults import Fault
@@ -12,6 +14,7 @@ from benchmarks.storm.network import Request, Response
 from benchmarks.storm.oracles import quiet_since
 from benchmarks.storm.planted import PLANTS
 from benchmarks.storm.world import World
+from perdix.control.state.ledger import Entry, Intent, State
 
 SLICE = frozenset(
     {"refused", "status", "lost answer", "slow", "no metrics", "crash", "restart", "down", "registry gone"}
@@ -53,14 +56,52 @@ def test_a_violation_is_shrunk_to_the_fault_that_it_takes():
         assert player.shrunk(planted, found, compared=False).faults == ()
 
 
-@pytest.mark.parametrize(
-    ("plant", "faults"), [("lease", (Fault("asleep before asking", "c0", 1, 25),)), ("outcome", ()), ("key", ())]
-)
-def test_a_planted_bug_is_found(plant: str, faults: tuple[Fault, ...]):
+PLANTED = [
+    ("lease", "ledger", Episode(2, 2, (Fault("asleep before asking", "c0", 1, 25),), 12)),
+    ("outcome", "ledger", Episode(2, 2, (), 12)),
+    ("key", "one rescale per decision", Episode(2, 2, (), 12)),
+    ("window", "no scale-in on doubtful data", Episode(1, 1, (Fault("partial metrics", "job-0", 3, 12, 0.8),), 12)),
+]
+
+
+@pytest.mark.parametrize(("plant", "oracle", "given"), PLANTED)
+def test_a_planted_bug_is_found(plant: str, oracle: str, given: Episode):
     with PLANTS[plant]() as wrap:
-        run = Player(wrap).play(Episode(2, 2, faults, 12), compared=False)
-    assert run.violations
-    assert Player().play(Episode(2, 2, faults, 12), compared=False).violations == ()
+        run = Player(wrap).play(given, compared=False)
+    assert {one.oracle for one in run.violations} == {oracle}
+    assert Player().play(given, compared=False).violations == ()
+
+
+EMPTY, STALE = Fault("no metrics", "job-0", 5, 12, 0.0, "empty"), Fault("stale metrics", "job-0", 5, 12)
+LATE, SPARSE = Fault("late metrics", "job-0", 5, 12, 200.0), Fault("partial metrics", "job-0", 5, 10, 0.8)
+AHEAD = Fault("metrics ahead", "job-0", 5, 8, 300.0)
+FALSE = Fault("false metric", "job-0", 5, 12, 0.0, "workload_per_s")
+
+
+@pytest.mark.parametrize(
+    ("fault", "step_s", "seen"),
+    [
+        *((fault, step_s, True) for fault in (EMPTY, SPARSE, FALSE) for step_s in (0.0, 86_400.0, -120.0)),
+        *((fault, step_s, True) for fault in (STALE, LATE) for step_s in (0.0, 86_400.0, -30.0)),
+        *((AHEAD, step_s, True) for step_s in (0.0, -3_600.0, 120.0)),
+        (EMPTY, -3_600.0, True),
+        # Who takes an hour ago for now sees all of it, and nothing of a fault of now; 30 s are too little.
+        *((fault, -3_600.0, False) for fault in (STALE, LATE, FALSE)),
+        (Fault("late metrics", "job-0", 5, 12, 30.0), 0.0, False),
+    ],
+)
+def test_a_scale_in_that_nobody_could_decide_on_is_found_whatever_the_clock_says(
+    fault: Fault, step_s: float, seen: bool, tmp_path: Path
+):
+    faults = (fault, *([Fault("clock step", "c0", 1, 40, step_s)] if step_s else []))
+    world = World(places(2, tmp_path), faults, tmp_path)
+    world.now_s = START_S + 60.0 * 12
+    deployment = world.deployments["job-0"]
+    deployment.catch_up(world.now_s)
+    made_s = world._clock_s(world.controllers[0])
+    intent = Intent("job-0", made_s, made_s, 4, 1, "hpa", "scale_in", "so it is", made_s + 900.0, {}, {})
+    world.watch._blind_scale_in(deployment, Entry("1", intent, State.INTENT))
+    assert bool(world.watch.found) is seen
 
 
 def test_a_store_that_is_frozen_for_one_controller_is_open_for_one_that_starts_meanwhile():
