@@ -23,7 +23,7 @@ from benchmarks.storm.crashes import CLIMATES, crashes
 from benchmarks.storm.episodes import Episode, Player, episode
 from benchmarks.storm.faults import KINDS
 from benchmarks.storm.planted import PLANTS
-from benchmarks.storm.soak import FLAT, soak, steady
+from benchmarks.storm.soak import FLAT_MIB, LEAST_TICKS, soak, steady
 
 MOST_SHRUNK = 10
 LARGEST_BYTES = 8 * 2**30  # of addresses: what asks for more fails in its step, and not the machine
@@ -110,9 +110,9 @@ def soaked(ticks: int, jobs: int) -> dict[str, Any]:
         print(f"{one['ticks']} ticks: {one['memory_mib']} MiB, store {one['store_mib']} MiB", flush=True)
     grown = steady(course)
     seconds = round(time.perf_counter() - began_s, 1)
-    violations = int(grown > FLAT)
+    violations = course[-1]["violations"] + (grown > FLAT_MIB)
     result = {"commit": commit(), "jobs": jobs, "steps": course[-1]["ticks"], "violations": violations}
-    return {**result, "grown": grown, "course": course, "seconds": seconds}
+    return {**result, "grown_mib": round(grown, 2), "course": course, "seconds": seconds}
 
 
 def main() -> int:
@@ -134,6 +134,8 @@ def main() -> int:
     parser.add_argument("--stop", action="store_true", help="end at the first violation")
     parser.add_argument("--verbose", action="store_true")
     options = parser.parse_args()
+    if options.soak is not None and options.soak < LEAST_TICKS:
+        parser.error(f"--soak takes at least {LEAST_TICKS} ticks: before, memory rises and nothing can be told of it")
     resource.setrlimit(resource.RLIMIT_AS, (LARGEST_BYTES, LARGEST_BYTES))
     with PLANTS[options.plant]() if options.plant else nullcontext(lambda target: target) as wrap:
         player = Player(wrap)

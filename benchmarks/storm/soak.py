@@ -9,16 +9,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from benchmarks.storm.climate import places
 from benchmarks.storm.world import World
 
 EVERY = 100
 STEADY_TICKS = 1_000
-FLAT = 0.02
+LEAST_TICKS = 2 * STEADY_TICKS  # memory rises at first, which says nothing
+FLAT_MIB = 5.0  # per thousand ticks
 
 
 def soak(ticks: int, jobs: int) -> Iterator[dict[str, Any]]:
-    """Yield memory and the store's size after every so many ticks of one controller."""
+    """Yield what did not hold so far, memory and the store's size after every so many ticks of one controller."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         world = World(places(2, folder, jobs=jobs, minutes=ticks), (), folder, minutes=ticks)
@@ -26,14 +29,15 @@ def soak(ticks: int, jobs: int) -> Iterator[dict[str, Any]]:
         for done in world.marching(EVERY):
             gc.collect()
             size = sum(path.stat().st_size for path in folder.glob("state.db*"))
-            yield {"ticks": done, "memory_mib": round(_resident_mib(), 2), "store_mib": round(size / 2**20, 2)}
+            found = {"ticks": done, "violations": len(world.watch.found)}
+            yield {**found, "memory_mib": round(_resident_mib(), 2), "store_mib": round(size / 2**20, 2)}
 
 
 def steady(course: list[dict[str, Any]]) -> float:
-    """Return by how much memory grew within the last ticks, as a share: highest of the second half over the first."""
-    last = [one["memory_mib"] for one in course if one["ticks"] > course[-1]["ticks"] - STEADY_TICKS]
-    half = len(last) // 2
-    return max(last[half:]) / max(last[:half]) - 1.0 if half else 0.0
+    """Return by how many MiB per thousand ticks memory grew within the last of them: the slope of a line through it."""
+    last = [one for one in course if one["ticks"] > course[-1]["ticks"] - STEADY_TICKS]
+    slope, _ = np.polyfit([one["ticks"] for one in last], [one["memory_mib"] for one in last], 1)
+    return 1_000.0 * float(slope)
 
 
 def _resident_mib() -> float:

@@ -1,9 +1,13 @@
 """A slice of the storm on fixed seeds, and what it must find: bugs that are planted on purpose."""
 
+import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
+from benchmarks.storm import process
+from benchmarks.storm.__main__ import main, soaked
 from benchmarks.storm.answers import BAD_ANSWERS
 from benchmarks.storm.climate import START_S, places
 from benchmarks.storm.disk import Disk
@@ -13,6 +17,7 @@ from benchmarks.storm.flink_face import CHECKPOINTS
 from benchmarks.storm.network import Request, Response
 from benchmarks.storm.oracles import quiet_since
 from benchmarks.storm.planted import PLANTS
+from benchmarks.storm.soak import EVERY, FLAT_MIB, steady
 from benchmarks.storm.world import World
 from perdix.control.state.ledger import Entry, Intent, State
 
@@ -192,6 +197,23 @@ def requests_of(climate: int, faults: tuple[Fault, ...], folder, monkeypatch) ->
     run = World(places(climate, folder, minutes=FEW), faults, folder, minutes=FEW).run()
     assert run.violations == ()
     return sent
+
+
+def test_a_soak_whose_ticks_raise_is_no_pass(monkeypatch):
+    monkeypatch.setattr(process, "tick_fleet", Mock(side_effect=RuntimeError("every tick fails")))
+    assert soaked(2 * EVERY, 2)["violations"] >= 2 * EVERY - 1
+
+
+def test_a_steady_leak_is_found_and_what_is_level_is_none():
+    leak, level = ([{"ticks": t, "memory_mib": 300 + by * t} for t in range(100, 5_001, 100)] for by in (0.01, 0.001))
+    assert steady(leak) > FLAT_MIB > steady(level)
+
+
+def test_a_soak_of_too_few_ticks_is_refused(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["storm", "--soak", "50"])
+    with pytest.raises(SystemExit):
+        main()
+    assert "at least" in capsys.readouterr().err
 
 
 def test_every_statement_and_commit_passes_the_simulated_disk_whoever_executes_it(tmp_path):
