@@ -74,15 +74,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _check_frontier(asked)
     rows: list[dict[str, object]] = []
     pooled: list[tuple[Recovery, float | None]] = []
+    failures = 0
     for name, peak, setup in _setups(asked):
         campaign = run_campaign(setup, processes=asked.processes)
+        for failed in campaign.failed:
+            print(f"FAILED {failed.policy}, seed {failed.seed}: {failed.reason}", file=sys.stderr)
+        failures += len(campaign.failed)
         if asked.recoveries:
             predicted = [one for one in campaign.played if one.outcome.policy != BEST_STATIC]  # nobody predicts for it
             pooled += with_floors(campaign.setup.parameters, predicted)
             continue
         table = rows_of(name, peak, campaign)
         rows += table
-        if not asked.json:
+        if table and not asked.json:
             _print(table, campaign)
     if asked.recoveries:
         rows = recovery_rows(pooled)
@@ -93,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _markdown(rows)
     if asked.json:
         print(json.dumps(rows, indent=1))
-    return 0
+    return 1 if failures else 0
 
 
 def _check_frontier(asked: argparse.Namespace) -> int:
@@ -153,8 +157,9 @@ def rows_of(name: str, peak: float, campaign: Campaign) -> list[dict[str, object
         row |= {"frontier_workers": _frontier(campaign)}
         row |= {"unprocessed": max(one.unprocessed for one in outcomes)}
         for reference in REFERENCES:
-            if reference in found and reference != policy:
-                ratio = [a.worker_s / b.worker_s for a, b in zip(outcomes, found[reference], strict=True)]
+            theirs = {one.seed: one.worker_s for one in found.get(reference, ())}
+            ratio = [one.worker_s / theirs[one.seed] for one in outcomes if one.seed in theirs]
+            if ratio and reference != policy:
                 row[f"of_{reference}"] = float(np.mean(ratio))
         row |= {"twin_s": float(np.mean([one.twin_s for one in outcomes]))}
         row |= {"wall_s": float(np.mean([one.wall_s for one in outcomes]))}
@@ -205,8 +210,6 @@ def _print(rows: Sequence[dict[str, object]], campaign: Campaign) -> None:
             *("" if row.get(f"of_{one}") is None else f"{row[f'of_{one}']:.2f}" for one in REFERENCES),
         ]
         print("| " + " | ".join(cells) + " |", flush=True)
-    for failed in campaign.failed:
-        print(f"FAILED {failed.policy}, seed {failed.seed}: {failed.reason}")
 
 
 def _frontier(campaign: Campaign) -> dict[str, float | None]:

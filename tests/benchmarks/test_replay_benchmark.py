@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from benchmarks import replay
 from benchmarks.frontier_check import checked, off
 from benchmarks.replay import recovery_rows, rows_of
 from perdix.replay.campaign import Campaign, Setup
@@ -11,6 +14,7 @@ from perdix.replay.contenders import contenders
 from perdix.replay.frontier.curve import Frontier
 from perdix.replay.frontier.programme import Plan
 from perdix.replay.outcome import Recovery
+from perdix.replay.side_by_side import Failed
 from perdix.replay.workload import own
 from perdix.settings.stream_job import Bounds, Objectives
 from perdix.twin.parameters import load_twin
@@ -45,6 +49,29 @@ def test_a_row_says_how_far_a_policy_is_from_the_frontier_and_with_how_many_seed
     assert row["of_frontier"] == pytest.approx(1.3)
     assert row["above_pct_by_seed"] == pytest.approx([1.5, 4.5])
     assert row["frontier_workers"] == {"0.01": 5.0, "0.02": 5.0, "0.05": 5.0, "0.1": 5.0}
+
+
+def test_ratios_are_of_the_same_seed_whichever_replays_failed() -> None:
+    runs = (
+        played("hpa-80", 1, worker_s=100.0),
+        played("daedalus", 2, worker_s=400.0),
+        played("hpa-80", 3, worker_s=100.0),
+        played("daedalus", 3, worker_s=100.0),
+    )
+    assert [row.get("of_hpa-80") for row in rows_of("sine", 0.75, Campaign(setup(), runs))] == [None, 1.0]
+    assert [row.get("of_hpa-80") for row in rows_of("sine", 0.75, Campaign(setup(), runs[:2]))] == [None, None]
+
+
+@pytest.mark.parametrize("how", [[], ["--json"], ["--recoveries"]])
+def test_a_replay_that_failed_is_reported_and_ends_with_1(
+    how: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    failed = Campaign(setup(), (), (Failed("hpa-80", 1, "MemoryError"),))
+    monkeypatch.setattr(replay, "DATA", tmp_path)
+    monkeypatch.setattr(replay, "_setups", lambda _: [("sine", 0.75, failed.setup)])
+    monkeypatch.setattr(replay, "run_campaign", lambda *_, **__: failed)
+    assert replay.main(how) == 1
+    assert "FAILED hpa-80, seed 1: MemoryError" in capsys.readouterr().err
 
 
 def test_a_prediction_is_near_that_is_a_quarter_or_three_seconds_off() -> None:
