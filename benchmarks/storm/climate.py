@@ -18,6 +18,7 @@ MINUTE_S = 60
 WARM_S = 2_400
 STEP_S = 5
 MAXIMUM = 8
+START_SCALE_OUT = 4
 PER_WORKER = 10_000.0
 EXACT = "hpa"  # without its tolerance, it runs one size at one load, however it came there
 LIGHT = ("hpa", "hpa", "ds2-global")
@@ -67,7 +68,7 @@ class Place:
             workers=Workers(capacity_per_s=PER_WORKER, maximum=MAXIMUM, speed_spread=0.03),
             keys=Keys(skew_spread=0.03, redrawn=0.0),
             workload=WorkloadSpec(shape="sine", peak_utilisation=0.8),
-            start_scale_out=4,
+            start_scale_out=START_SCALE_OUT,
         )
 
 

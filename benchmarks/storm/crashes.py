@@ -8,17 +8,22 @@ from typing import Any
 
 from benchmarks.storm.episodes import Episode, Player
 
-CLIMATES = (0, 1, 2)  # a Flink, a Kubernetes and a twin target among them
+CLIMATES = (0, 1, 2, 3)  # a Flink, a Kubernetes and a twin target among them, and the policies daedalus and perdix
 MINUTES = 12
 HEALED_MIN = 3  # in which the last crash is healed
+# One crash of so many, the first of each climate among them, is that of a whole episode, whose end is judged; in every
+# other of those two controllers look after the jobs, so that one takes over what the other has begun.
+WHOLE = 25
 
 
 def crashes(player: Player, every: int = 1, climates: Sequence[int] = CLIMATES) -> Iterator[dict[str, Any]]:
     """Yield one result per boundary (or every so many): its number, the steps made, and what did not hold."""
     for climate in climates:
-        given = Episode(climate, 1, (), MINUTES)
-        last = player.calm(replace(given, minutes=MINUTES - HEALED_MIN)).boundaries
-        for number in range(1, last + 1, every):
-            run = player.play(given, compared=False, crash_at=number)  # it ends while the load rises
+        short = Episode(climate, 1, (), MINUTES)
+        last = player.calm(replace(short, minutes=MINUTES - HEALED_MIN)).boundaries
+        for count, number in enumerate(range(1, last + 1, every)):
+            whole = count % WHOLE == 0
+            given = Episode(climate, 1 + count // WHOLE % 2, ()) if whole else short
+            run = player.play(given, compared=whole, crash_at=number)  # a short one ends while the load rises
             found = [vars(one) for one in run.violations[:1]]
-            yield {"climate": climate, "boundary": number, "steps": run.steps, "found": found}
+            yield {**given.to_json(), "boundary": number, "steps": run.steps, "found": found}

@@ -59,8 +59,10 @@ class Player:
     _calm: dict[tuple[int, int, int], Run] = field(default_factory=dict)
 
     def play(self, given: Episode, *, compared: bool = True, crash_at: int | None = None) -> Run:
-        """Play one episode to its end or its first violation."""
-        calm = self.calm(given) if compared and given.faults else None
+        """Play one episode to its end or its first violation; what its calm violates is that of the episode."""
+        calm = self.calm(given) if compared and (given.faults or crash_at) else None
+        if calm is not None and calm.violations:
+            return calm
         return self._run(given, calm, crash_at)
 
     def calm(self, given: Episode) -> Run:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from benchmarks.storm.climate import START_SCALE_OUT
 from benchmarks.storm.episodes import Wrap
+from benchmarks.storm.process import Process
 from perdix.control import observe, tenure
+from perdix.control.fleet_report import FleetReport
 from perdix.control.state import ledger as state_ledger
 from perdix.control.tenure import Tenure
+from perdix.settings.stream_job import Bounds, StreamJob
 from perdix.targets.contract import Running, Target
 from perdix.telemetry.quality import Quality, assess
 
@@ -69,9 +74,31 @@ def any_window() -> Iterator[Wrap]:
         yield lambda target: target
 
 
+@contextmanager
+def stuck_after_a_restart() -> Iterator[Wrap]:
+    """Let a process that is started again keep each job at the size that it begins with."""
+    begun, tick = Process.__init__, Process.tick
+    again: set[Process] = set()
+
+    def begins(process: Process, name: str, url: str, folder: Path, *more: Any, **others: Any) -> None:
+        mark = folder / "begun"
+        if mark.exists():
+            again.add(process)
+        mark.touch()
+        begun(process, name, url, folder, *more, **others)
+
+    def stuck(process: Process, jobs: Sequence[StreamJob], heartbeat: Path) -> FleetReport:
+        kept = {"bounds": Bounds(minimum=START_SCALE_OUT, maximum=START_SCALE_OUT)} if process in again else {}
+        return tick(process, [job.model_copy(update=kept) for job in jobs], heartbeat)
+
+    with mock.patch.object(Process, "__init__", begins), mock.patch.object(Process, "tick", stuck):
+        yield lambda target: target
+
+
 PLANTS: Mapping[str, Callable[[], Any]] = {
     "lease": lease_not_renewed,
     "outcome": outcome_not_stored,
     "key": another_key,
     "window": any_window,
+    "stuck": stuck_after_a_restart,
 }

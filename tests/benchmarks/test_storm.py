@@ -10,6 +10,7 @@ from benchmarks.storm import process
 from benchmarks.storm.__main__ import main, soaked
 from benchmarks.storm.answers import BAD_ANSWERS
 from benchmarks.storm.climate import START_S, places
+from benchmarks.storm.crashes import crashes
 from benchmarks.storm.disk import Disk
 from benchmarks.storm.episodes import Episode, Player, episode
 from benchmarks.storm.faults import Fault
@@ -197,6 +198,20 @@ def requests_of(climate: int, faults: tuple[Fault, ...], folder, monkeypatch) ->
     run = World(places(climate, folder, minutes=FEW), faults, folder, minutes=FEW).run()
     assert run.violations == ()
     return sent
+
+
+def test_a_controller_that_is_stuck_after_a_restart_is_found_by_a_crash():
+    with PLANTS["stuck"]() as wrap:
+        first = next(crashes(Player(wrap), 1, (2,)))
+    assert [one["oracle"] for one in first["found"]] == ["end state"]
+
+
+@pytest.mark.parametrize("how", ["--crashes", "--soak"])
+def test_a_seed_is_refused_where_nothing_is_drawn(how: str, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["storm", how, "--seed", "3"])
+    with pytest.raises(SystemExit):
+        main()
+    assert "--seed" in capsys.readouterr().err
 
 
 def test_a_soak_whose_ticks_raise_is_no_pass(monkeypatch):
