@@ -219,3 +219,18 @@ def test_it_sees_nothing_to_do_where_too_much_runs_but_for_the_idle() -> None:
     steady = chain(("work", Truth(100.0)), source_per_s=500.0)
     decisions = follow(Dhalion(DhalionOptions(scale_in_after_s=None)), steady, {"source": 1, "work": 50}, intervals=30)
     assert decisions[-1].parallelism["work"] == 50
+
+
+@pytest.mark.parametrize("interval_s", [30.0, 60.0, 90.0, 200.0, 600.0])
+def test_the_sensor_s_mean_does_not_depend_on_the_interval(interval_s: float) -> None:
+    policy, now = dhalion(sensor_s=300.0, wait_s=1e5), situation({"split": 0.1}, since_rescale_s=10.0)
+    windows = {
+        name: InstanceWindow(
+            interval_s, one.processed, one.produced, one.useful_s, one.back_pressured_s * interval_s / W
+        )
+        for name, one in now.windows.items()
+    }
+    now = replace(now, windows=windows)
+    for _ in range(10):
+        now = replace(later(now, policy.decide(now)), now_s=now.now_s + interval_s)
+    assert "holds its input back for 10% of the time" in dhalion(sensor_s=300.0).decide(now).sentence

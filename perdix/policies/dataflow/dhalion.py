@@ -72,8 +72,8 @@ class _Action:
 class _Memory:
     """What was remembered; times in epoch seconds."""
 
-    # Operator -> when it held its input back, as (until, for how many seconds)
-    sensed: Mapping[str, tuple[tuple[float, float], ...]] = field(default_factory=dict)
+    # Operator -> when it held its input back, as (from, until, for what share of that time)
+    sensed: Mapping[str, tuple[tuple[float, float, float], ...]] = field(default_factory=dict)
     acted_s: float | None = None
     action: _Action | None = None
     calm_since_s: float | None = None  # since when there is no back-pressure
@@ -85,12 +85,21 @@ class _Memory:
         now_s, sensed = situation.now_s, {}
         for name in situation.graph.names:
             window, share = situation.windows.get(name), _held_back(situation, name, noise)
-            kept = tuple(one for one in self.sensed.get(name, ()) if now_s - sensor_s < one[0] < now_s)
+            kept = tuple(one for one in self.sensed.get(name, ()) if now_s - sensor_s < one[1] < now_s)
             if window is not None and share > 0:
-                kept = (*kept, (now_s, share * window.window_s))
+                kept = (*kept, (now_s - window.window_s, now_s, share))
             if kept:
                 sensed[name] = kept
         return replace(self, sensed=sensed)
+
+    def held_back(self, now_s: float, sensor_s: float) -> dict[str, float]:
+        """Return for what share of the sensor's time, or of the newest window if that is longer, each operator did."""
+        found = {}
+        for name, several in self.sensed.items():
+            begin_s = min(now_s - sensor_s, several[-1][0])
+            held_s = math.fsum(share * (until_s - max(from_s, begin_s)) for from_s, until_s, share in several)
+            found[name] = min(held_s / (now_s - begin_s), 1.0)
+        return found
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON-serialisable values."""
@@ -112,7 +121,8 @@ class _Memory:
         blacklist = parts_by_name(found.get("blacklist"), number)
         return cls(
             parts_by_name(
-                found.get("sensed"), lambda several: tuple(parts_of(several, lambda v: (number(v[0]), number(v[1]))))
+                found.get("sensed"),
+                lambda several: tuple(parts_of(several, lambda v: (number(v[0]), number(v[1]), number(v[2])))),
             ),
             part_of(found.get("acted_s"), number),
             action if action is not None and action.operator in situation.parallelism else None,
@@ -145,10 +155,7 @@ class Dhalion:
         if now_s - acted_s < options.wait_s:
             why = f"Acted {seconds(now_s - acted_s)} ago; waits {seconds(options.wait_s)} for the effect."
             return hold(self.name, situation, Reason.HOLD_GRACE, why, memory=memory.to_json())
-        held_back = {
-            name: min(math.fsum(for_s for _, for_s in several) / options.sensor_s, 1.0)
-            for name, several in memory.sensed.items()
-        }
+        held_back = memory.held_back(now_s, options.sensor_s)
         memory = replace(memory, action=None, blacklist=self._judged(situation, memory, held_back))
         found = {name: share for name, share in held_back.items() if share > options.noise}
         if found:
