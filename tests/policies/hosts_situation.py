@@ -91,9 +91,7 @@ def broken_rules(now: HostsSituation, decision: HostsDecision) -> list[str]:
     for one in now.instances.values():
         _take(free, one.host_id, now.operators[one.operator])
     replaced = {one.replaces for one in now.instances.values() if one.replaces and not one.stopping}
-    working = Counter(
-        one.operator for one in now.instances.values() if one.ready and not one.stopping and not one.replaces
-    )
+    working = Counter(one.operator for one in now.instances.values() if one.ready and not one.stopping)
     was = dict(working)
     leaving, gone, moved, said = set(), set(), set(), []
     promised: Counter[tuple[str, str]] = Counter()

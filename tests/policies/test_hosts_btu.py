@@ -278,3 +278,19 @@ def test_what_cannot_be_is_told_and_everything_stays(name: str, changes: dict[st
     now = replace(situation([A], [host("host-1", DUE_S)], instances(A={"host-1": 1}), seen={"A": LATE}), **changes)
     decision = build_hosts_policy(name).decide(now)
     assert (decision.steps, decision.sentence) == ((), says)
+
+
+@pytest.mark.parametrize("name", HOSTS_POLICIES)
+def test_a_migration_whose_old_instance_stops_counts_once(name: str) -> None:
+    """The new one works, and the old one is not gone yet."""
+    placed = {
+        "A-0": Instance("A-0", "A", "host-1", stopping=True),
+        "A-1": Instance("A-1", "A", "host-2", replaces="A-0"),
+        "B-0": Instance("B-0", "B", "host-1"),
+    }
+    hosts = [host("host-1", 400.0), host("host-2", 400.0)]
+    waiting = {"A": Seen((0.5, 0.5), 3.0), "B": Seen((0.5, 0.5), 3.0)}
+    policy = build_hosts_policy(name)
+    assert actions(policy.decide(situation([A, B], hosts, placed, seen=waiting))) == []
+    due = situation([A, B], [hosts[0], host("host-2", DUE_S)], placed, seen=waiting)
+    assert broken_rules(due, policy.decide(due)) == [], "A-1 works on the host whose unit ends"

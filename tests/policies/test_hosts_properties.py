@@ -56,8 +56,8 @@ def situations(draw: st.DrawFn) -> HostsSituation:
             n for n, was in placed.items() if was.operator == one.name and was.ready and was.host_id != where.host_id
         ]
         taken = {was.replaces for was in placed.values()}
-        old = [name for name in works if name not in taken and not placed[name].stopping]
-        replaces = draw(st.sampled_from(old)) if old and not ready and not stopping else None
+        old = [name for name in works if name not in taken and placed[name].stopping == ready]
+        replaces = draw(st.sampled_from(old)) if old and not stopping else None
         placed[f"i{number}"] = Instance(f"i{number}", one.name, where.host_id, ready, stopping, replaces)
     seen = {
         one.name: Seen(

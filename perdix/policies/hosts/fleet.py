@@ -13,8 +13,8 @@ from perdix.policies.hosts.host_selection import Need, Room, empty_room
 class Fleet:
     """The instances and the rooms of one look."""
 
-    # Operator -> instances that count, by name: neither stopping, nor the second of a migration under way, nor on a
-    # host that is gone
+    # Operator -> instances that count, by name: neither stopping, nor the second of a migration while the first still
+    # counts, nor on a host that is gone
     members: Mapping[str, tuple[Instance, ...]]
     moving: frozenset[str]  # instances that are being replaced by one elsewhere
     # Host -> room. All that is listed takes its part, also what starts and what stops
@@ -30,7 +30,8 @@ class Fleet:
         }
         members: dict[str, list[Instance]] = {name: [] for name in situation.operators}
         for one in sorted(listed.values(), key=lambda instance: instance.instance_id):
-            if not one.stopping and one.replaces not in listed:
+            first = listed.get(one.replaces or "")
+            if not one.stopping and (first is None or first.stopping):
                 members[one.operator].append(one)
         replaced = [one.replaces for one in listed.values() if not one.stopping and one.replaces in listed]
         rooms = {name: empty_room(host.cores, host.memory_mb, host.images) for name, host in situation.hosts.items()}
