@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -270,3 +271,21 @@ def test_ds2_finds_the_papers_optimum_on_heron_in_one_step() -> None:
     outcome = play(DataflowCase(who, parameters, 1, 900)).outcome
     assert outcome.steps == 1
     assert dict(outcome.parallelism) == {"source": 1, "flatmap": 10, "count": 20}
+
+
+@pytest.mark.parametrize(
+    ("label", "says"),
+    [
+        (
+            "static:flatmpa=10",
+            "policy 'static:flatmpa=10': there is no operator 'flatmpa'; known: source, flatmap, count",
+        ),
+        (
+            "static:flatmap=99999",
+            "policy 'static:flatmap=99999': operator 'flatmap': 99999 instances are outside 1..60",
+        ),
+    ],
+)
+def test_a_static_parallelism_that_the_dataflow_cannot_have_is_refused(label: str, says: str) -> None:
+    with pytest.raises(SettingsError, match=re.escape(says)):
+        DataflowSetup(dataflow_contenders(label), load_dataflow("heron-wordcount"))
