@@ -54,11 +54,14 @@ def options_of(label: str, pairs: Iterable[str]) -> dict[str, Any]:
     return options
 
 
-def whole(label: str, options: dict[str, Any], key: str, unit: str) -> int | None:
-    """Take the option ``key`` out of ``options``: a whole number from 1 on, or ``None`` where it was not given."""
+def whole(label: str, options: dict[str, Any], key: str, unit: str, most: int | None = None) -> int | None:
+    """Take the option ``key`` out of ``options``: a whole number from 1 to ``most``, or ``None``: it was not given."""
     value = options.pop(key, None)
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-        raise SettingsError(f"policy '{label}': {key} must be whole {unit} from 1 on, found {value!r}")
+    if value is not None and (
+        isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= (most or value)
+    ):
+        upwards = "on" if most is None else f"to {most:,}"
+        raise SettingsError(f"policy '{label}': {key} must be whole {unit} from 1 {upwards}, found {value!r}")
     return value
 
 

@@ -205,7 +205,7 @@ def test_what_a_user_writes_of_policies() -> None:
     for text, words in (
         ("btuu", "did you mean 'btu'"),
         ("btu,btu", "given twice"),
-        ("btu:unit_min=0", "whole minutes from 1 on"),
+        ("btu:unit_min=0", "whole minutes from 1 to 44,640"),
         ("btu:queue=3", "unknown option 'queue'"),
         ("", "no policy is named"),
     ):
@@ -278,3 +278,9 @@ def test_a_setup_that_cannot_be_is_refused() -> None:
     ):
         with pytest.raises(SettingsError, match=words):
             HostsSetup(**{"contenders": (BTU,), "topology": TOPOLOGY, "patterns": ("stepwise",), **changes})
+
+
+def test_a_billing_unit_is_a_month_at_most() -> None:
+    assert hosts_contenders("btu:unit_min=44640")[0].unit_min == 44_640
+    with pytest.raises(SettingsError, match="unit_min must be whole minutes from 1 to 44,640, found 100000"):
+        hosts_contenders("btu:unit_min=100000")

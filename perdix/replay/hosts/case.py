@@ -17,6 +17,7 @@ from perdix.twin.hosts.parameters import Topology
 
 DEFAULT_POLICIES = "btu:unit_min=10,btu:unit_min=30,btu:unit_min=60,threshold"
 UNIT = "unit_min"
+MOST_UNIT_MIN = 31 * 24 * 60  # as of a price list
 FORECASTER = "last-value"  # what it chooses by: docs/hosts.md
 
 
@@ -83,7 +84,8 @@ def hosts_contenders(text: str) -> tuple[HostsContender, ...]:
 
 def _contender(label: str) -> HostsContender:
     name, options = split_label(label, HOSTS_POLICIES, "hosts")
-    unit_min, interval_s = whole(label, options, UNIT, "minutes"), whole(label, options, TICK, "seconds")
+    unit_min = whole(label, options, UNIT, "minutes", MOST_UNIT_MIN)
+    interval_s = whole(label, options, TICK, "seconds")
     try:
         build_hosts_policy(name, dict(options))
     except (SettingsError, ValidationError) as error:
