@@ -54,6 +54,12 @@ def test_leases_end_with_the_run() -> None:
     assert leases_of(hosts, 600) == (Lease("a", 0, 600, True), Lease("b", 100, 500, False))
 
 
+def test_a_host_that_died_was_not_given_back() -> None:
+    (lease,) = leases_of([LeasedHost("a", 0, 0, 0, died=True, gone_s=600)], 7_200)
+    found = bill([lease], Billing(unit_s=3_600), PRICE_PER_H, {})
+    assert (found.paid_units, found.unused_s, found.premature) == (1, 0.0, 0)
+
+
 def flat(topology: Topology, queue: list[float], per_s: float = 10.0) -> Course:
     """Return a course in which the queue of the first operator is as given at the end of each second, others idle."""
     seconds, width = len(queue), len(topology.operators)

@@ -19,12 +19,16 @@ EMPTY = 1.0  # items: a queue that holds less is worked off
 
 @dataclass(frozen=True)
 class Lease:
-    """A host's lease: seconds after the start of the run; ``until_s`` is the end of the run where it was kept."""
+    """A host's lease: seconds after the start of the run; ``until_s`` is the end of the run where it was kept.
+
+    ``died``: whether the cloud took the host away: nobody gave it back.
+    """
 
     host_id: str
     from_s: int
     until_s: int
     kept: bool
+    died: bool = False
 
     @property
     def leased_s(self) -> int:
@@ -109,7 +113,13 @@ class HostsPlayed:
 def leases_of(hosts: Sequence[LeasedHost], end_s: int) -> tuple[Lease, ...]:
     """Return the leases of a run that ends at ``end_s``."""
     return tuple(
-        Lease(one.host_id, one.leased_s, end_s if one.gone_s is None else min(one.gone_s, end_s), one.gone_s is None)
+        Lease(
+            one.host_id,
+            one.leased_s,
+            end_s if one.gone_s is None else min(one.gone_s, end_s),
+            one.gone_s is None,
+            one.died,
+        )
         for one in hosts
     )
 
@@ -124,7 +134,7 @@ def bill(
     """Return what leases cost: every unit that was begun before the end of the run is paid whole."""
     unit_s = billing.unit_s
     paid = [billing.paid_s(one.leased_s) for one in leases]
-    unused = [0.0 if one.kept else paid_s - one.leased_s for one, paid_s in zip(leases, paid, strict=True)]
+    unused = [0.0 if one.kept or one.died else paid_s - one.leased_s for one, paid_s in zip(leases, paid, strict=True)]
     cost = sum(paid) / 3_600.0 * price_per_h
     late = max(look_every_s, 0.05 * unit_s)
     return Bill(
