@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import math
+import os
 import tarfile
+import threading
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perdix.telemetry.ds2.files import Epoch, RatesLog, read_rates, read_source_rates
-from perdix.telemetry.ds2.lines import Ds2FileError
+from perdix.telemetry.ds2.lines import Ds2FileError, lines_of
 from perdix.telemetry.ds2.topology import LoggedOperator, read_topology
 
 HEADER = "# operator_id,operator_instance_id,total_number_of_operator_instances,epoch_timestamp,a,b,c,d\n"
@@ -272,3 +274,14 @@ def test_the_example_files_of_the_original_program_tell_the_same(shared_data: Pa
     assert [len(epoch.rates) for epoch in offline.epochs] == [4, 4]
     sources = read_source_rates(shared_data / "ds2/source_rates/source-rates.csv")
     assert list(sources.per_instance.values()) == [70_000, 30_000]
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_pipe_is_read_whole(tmp_path: Path, packed: bool) -> None:
+    lines = "".join(f"source,{k:05},2000,{k + 1}\n" for k in range(2_000)).encode()
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=lambda: pipe.write_bytes(gzip.compress(lines) if packed else lines), daemon=True)
+    writer.start()
+    assert len(lines_of(pipe)) == 2_000
+    writer.join(5.0)

@@ -66,9 +66,8 @@ def lines_of(path: Path) -> list[tuple[int, str]]:
     """
     try:
         with path.open("rb") as stream:
-            packed = stream.read(2) == GZIP
-        with gzip.open(path) if packed else path.open("rb") as stream:
-            data = stream.read(MOST_BYTES + 1)
+            packed = stream.peek(2)[:2] == GZIP
+            data = (gzip.GzipFile(fileobj=stream) if packed else stream).read(MOST_BYTES + 1)
     except (OSError, EOFError, zlib.error) as error:
         why = getattr(error, "strerror", None) or error
         raise Ds2FileError(f"{path}: cannot be read ({why}); name another file") from None
