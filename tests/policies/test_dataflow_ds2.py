@@ -552,3 +552,13 @@ def test_what_is_remembered_is_json_and_may_be_broken() -> None:
             memory = {**good, key: broken}
             again = policy.decide(steady.situation(ONE_EACH, memory=memory, now_s=NOW_S + W))
             assert all(count >= 1 for count in again.parallelism.values())
+
+
+@pytest.mark.parametrize(
+    ("running", "target", "options", "wanted"),
+    [(11, 95.0, {"maximum": 10}, 10), (11, 109.0, {"maximum": 10}, 10), (3, 10.0, {"minimum": 4}, 4)],
+)
+def test_bounds_are_no_minor_change(running: int, target: float, options: dict[str, int], wanted: int) -> None:
+    each = instances([target / running * W] * running, [target / running / 10.0 * W] * running)
+    now = one_operator(each, running=running, target=target)
+    assert Ds2(Ds2Options(warm_up_s=0.0, **options)).decide(now).parallelism["work"] == wanted

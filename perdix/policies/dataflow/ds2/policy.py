@@ -239,13 +239,15 @@ class Ds2:
     def _chosen(self, sized: Sized, wanted: Mapping[str, int], *, sustained: bool) -> tuple[dict[str, int], list[str]]:
         """Return the parallelism of every operator: small changes, missing data, key groups and slots considered.
 
-        An instance more is minor only while what runs sustains the target rates: one that is needed never is.
+        An instance more is minor only while what runs sustains the target rates: one that is needed never is. Nor is
+        one that leads into the bounds.
         """
         situation, options, not_in = sized.situation, self.options, sized.measured.not_in
         chosen, notes = running(situation), []
         for name, count in wanted.items():
             runs = chosen[name]
             kept = worthwhile(runs, count, options.ignored_out if sustained else 0, options.ignored_in)
+            kept = bounded(situation, options, name, float(kept))
             if kept < runs and name in not_in:
                 notes.append(f"{name} is not scaled in: {not_in[name]}")
                 kept = runs
