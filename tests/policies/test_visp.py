@@ -275,7 +275,9 @@ def test_hosts_hold_what_runs_and_workers_go_at_ends_only() -> None:
             decision = Visp(options).decide(situation)
             memory = json.loads(json.dumps(dict(decision.memory), allow_nan=False))
             held = {name: LeasedHost(*one) for name, one in memory["hosts"].items()}
-            after = {name: LeasedHost(*one) for name, one in (memory["planned"] or memory["hosts"]).items()}
+            waits = decision.reason is Reason.HOLD_GRACE  # for what was planned before
+            placed = memory["hosts"] if waits else memory["planned"] or memory["hosts"]
+            after = {name: LeasedHost(*one) for name, one in placed.items()}
             assert all(0 <= one.workers <= 4 for one in [*held.values(), *after.values()])
             assert sum(one.workers for one in held.values()) == runs
             assert sum(one.workers for one in after.values()) == decision.scale_out
@@ -293,3 +295,19 @@ def test_hosts_hold_what_runs_and_workers_go_at_ends_only() -> None:
 
     whatever_happens()
     assert scaled_in > 0
+
+
+def test_a_rescale_that_takes_longer_than_a_tick_is_placed_as_it_was_planned(situate: Situate) -> None:
+    before = situate(scale_out=10, memory=hosts(host_1=(100, 4), host_2=(2_000, 4), host_3=(3_000, 2)), **WELL)
+    decision = decided(before, most_dropped=1.0)
+    assert decision.scale_out == 6, "host-1 is given back at the end of its unit"
+
+    def after(minutes: int, runs: int, memory: Any) -> Decision:
+        since_s = 60.0 * minutes
+        now = replace(before, now_s=NOW_S + since_s, scale_out=runs, since_rescale_s=since_s, memory=memory)
+        return decided(now, most_dropped=1.0)
+
+    at_once = after(2, 6, decision.memory)
+    late = after(2, 6, after(1, 10, decision.memory).memory)
+    assert at_once.memory == late.memory
+    assert planned(late) == {"host-2": 4, "host-3": 2}

@@ -39,7 +39,8 @@ class Remembered:
     """What is remembered from tick to tick: it travels with the decisions."""
 
     placed: Placement  # hosts and workers as they are, and
-    # as they will be once what was decided last has happened: a guard may refuse it, and a rescale takes a while
+    # as they will be once what was decided last has happened: a guard may refuse it, and a rescale takes a while, in
+    # whose grace it may still happen
     planned: Placement | None = None
     latencies_s: tuple[float, ...] = ()  # the last p95 latencies outside the grace of rescales, oldest first
     scalings: int = 0  # rescales that were decided and happened
@@ -65,10 +66,11 @@ class Remembered:
         placed = Placement.read(found.get("hosts"), options, now_s)
         planned = Placement.read(found.get("planned"), options, now_s)
         happened = planned is not None and planned.workers == situation.scale_out
+        waits = placed is not None and placed.workers == situation.scale_out and not happened
         base = (planned if happened else placed) or Placement()
         return cls(
             base.matched(situation.scale_out, options, now_s),
-            None,
+            planned if waits else None,
             tuple(parts_of(found.get("latencies_s"), number)),
             _count_of(found.get("scalings")) + happened,
             parts_by_name(found.get(AGAIN), number),
@@ -123,6 +125,7 @@ class Visp:
         if situation.since_rescale_s < self.options.grace_s:
             why = f"Rescaled {seconds(situation.since_rescale_s)} ago, left alone for {seconds(self.options.grace_s)}"
             return self._held(situation, replace(memory, latencies_s=()), Reason.HOLD_GRACE, why)
+        memory = replace(memory, planned=None)
         latency_s = _usable(situation.latency_p95_ms, 1e-3)
         latencies_s = (*memory.latencies_s, math.nan if latency_s is None else latency_s)[-self.options.durations :]
         seen = Seen(latencies_s, self._lag_s(situation), memory.scalings)
