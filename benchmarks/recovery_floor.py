@@ -12,7 +12,6 @@ import numpy as np
 
 from perdix.replay.outcome import Course, Played, Recovery
 from perdix.telemetry.window import Values
-from perdix.twin import physics
 from perdix.twin.job import JobTwin
 from perdix.twin.outages import draw_standstill_s
 from perdix.twin.parameters import TwinParameters
@@ -53,7 +52,7 @@ def possible_recoveries_s(twin: JobTwin, course: Course, recovery: Recovery, res
         course.workload_per_s[begun : begun + LONGEST_S],
         capacities,
         standstills_s,
-        physics.warm_up(np.arange(1.0, LONGEST_S + 1.0), restart.warm_up_s, restart.warm_up_speed),
+        restart.warm_up(np.arange(1.0, LONGEST_S + 1.0), failed=recovery.cause == "failure"),
     )
 
 

@@ -300,6 +300,7 @@ class JobTwin:
             shares = physics.together(drawn, self._relative(self._scale_out, self._mix)) if self._mix else drawn
             self._shares = self._binding(self._deployed_capacities(), shares)
         self._started_s, self._start_progress = self._now_s, self._progress
+        self._after_failure = self._failed_worker is not None
         self._down_until_s, self._failed_worker = None, None
 
     def _interrupt(self, cause: Cause) -> None:
@@ -332,7 +333,7 @@ class JobTwin:
         arrived_total = self._arrived + np.cumsum(arrived)
         ends_s = np.arange(1.0, seconds + 1.0, dtype=np.float64) * step_s + self._now_s
         uptime_s = ends_s - self._started_s
-        speed = self._observables.speed(uptime_s)
+        speed = self._observables.speed(uptime_s, failed=self._after_failure)
         capacity = np.floor(self.current_capacity() * speed * step_s) if running else np.zeros(seconds)
         lag = physics.backlog(self._lag, arrived, capacity)
         processed = np.concatenate(([self._lag], lag[:-1])) + arrived - lag

@@ -46,11 +46,14 @@ class Observables:
             for stream, width in ((_CAPACITY, 1), (_SHARES, workers), (_CPU, workers), (_LATENCY, 1))
         }
 
-    def speed(self, uptime_s: Values) -> Values:
-        """Return the relative speed of all workers in each second: warming up, and noise; shape of ``uptime_s``."""
+    def speed(self, uptime_s: Values, *, failed: bool = False) -> Values:
+        """Return the relative speed of all workers in each second: warming up, and noise; shape of ``uptime_s``.
+
+        ``failed``: whether the start followed a failure.
+        """
         restart, workers = self._parameters.restart, self._parameters.workers
         noise = workers.capacity_noise * self._noise[_CAPACITY].draw(len(uptime_s))[:, 0]
-        return physics.warm_up(uptime_s, restart.warm_up_s, restart.warm_up_speed) * np.maximum(1.0 + noise, SLOWEST)
+        return restart.warm_up(uptime_s, failed=failed) * np.maximum(1.0 + noise, SLOWEST)
 
     def workers(self, processed: Values, speed: Values, shares: Values, capacities: Values) -> tuple[Values, Values]:
         """Return records and CPU of each worker, both ``(seconds, maximum)``; NaN beyond those deployed.

@@ -11,6 +11,7 @@ from perdix.settings.home import conf_part
 from perdix.settings.stream_job import Engine, WorkerSize
 from perdix.settings.strict import Strict
 from perdix.settings.yaml_files import SettingsError, load_known
+from perdix.telemetry.window import Values
 from perdix.twin import physics
 from perdix.twin.operators.parameters import load_operator
 from perdix.twin.operators.physics import true_performance
@@ -192,6 +193,13 @@ class Restart(Strict):
     rescale_replay_s: Annotated[int, Field(ge=0, le=3_600)] | None = None
     warm_up_s: Annotated[int, Field(ge=0, le=600)] = 30
     warm_up_speed: Annotated[float, Field(gt=0, le=1)] = 0.7
+    # Both after a failure, which restarts the workers' processes; ``None``: as after any start
+    failure_warm_up: Annotated[tuple[int, float] | None, Field(exclude_if=lambda own: own is None)] = None
+
+    def warm_up(self, uptime_s: Values, *, failed: bool = False) -> Values:
+        """Return the speed so long after a start, which followed a failure or not; of the shape of ``uptime_s``."""
+        own = (self.failure_warm_up if failed else None) or (self.warm_up_s, self.warm_up_speed)
+        return physics.warm_up(uptime_s, *own)
 
 
 class Latency(Strict):

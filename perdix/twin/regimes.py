@@ -1,6 +1,6 @@
 """Restart regimes: what a planned rescale costs on another cluster than the one that a twin was measured on.
 
-``conf/regimes/<name>.yaml`` takes the place of a twin's own restarts; how a failure ends stays the twin's.
+``conf/regimes/<name>.yaml`` takes the place of a twin's own restarts; a failure, with its warm-up, stays the twin's.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ def under(parameters: TwinParameters, name: str, folder: Path | None = None) -> 
     """Return a twin whose rescales cost what they do in the regime ``name``; raises as :func:`load_regime` does."""
     regime = load_regime(name, folder)
     changed = {field: getattr(regime, field) for field in Regime.model_fields}
-    return parameters.model_copy(update={"restart": parameters.restart.model_copy(update=changed)})
+    own = parameters.restart
+    changed["failure_warm_up"] = own.failure_warm_up or (own.warm_up_s, own.warm_up_speed)
+    return parameters.model_copy(update={"restart": own.model_copy(update=changed)})
 
 
 def _folder(folder: Path | None) -> Path:

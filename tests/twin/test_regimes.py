@@ -41,6 +41,29 @@ def test_a_failure_costs_what_it_does_on_the_twins_own_cluster(ads: TwinParamete
     assert papers.outages == in_place.outages
 
 
+def test_a_failure_warms_up_as_on_the_twins_own_cluster(ads: TwinParameters) -> None:
+    papers, in_place = (twin_at_a_constant_load(one) for one in (ads, under(ads, "in-place")))
+    for twin in (papers, in_place):
+        twin.fail()
+        twin.step(300)
+    for twin in (papers, in_place):
+        (outage,) = twin.outages
+        assert twin.recovery_time_s(outage) == papers.recovery_time_s(papers.outages[0])
+        after = twin.history.column("capacity", outage.end_s)
+        assert after[:40] == pytest.approx(papers.history.column("capacity", outage.end_s)[:40])
+
+
+def test_a_rescale_in_place_has_no_warm_up_after_a_failure_either(ads: TwinParameters) -> None:
+    calm = ads.model_copy(update={"workers": ads.workers.model_copy(update={"capacity_noise": 0.0})})
+    twin = twin_at_a_constant_load(under(calm, "in-place"))
+    twin.fail()
+    twin.step(120)
+    twin.rescale(8, "a")
+    twin.step(60)
+    after = twin.history.column("capacity", twin.outages[-1].end_s)
+    assert after[0] == after[-1]
+
+
 def test_a_regime_that_is_not_known_is_refused_with_the_nearest(ads: TwinParameters) -> None:
     assert "in-place" in known_regimes()
     with pytest.raises(SettingsError, match=r"regime 'inplace': not known; did you mean 'in-place'\?"):

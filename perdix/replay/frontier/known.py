@@ -60,9 +60,9 @@ class Known:
         total = np.concatenate(([0.0], np.cumsum(self.arrivals)))
         return np.asarray(np.interp(at_s, np.arange(len(total)), total))
 
-    def warm_up(self, since_s: Values) -> Values:
-        """Return the speed in seconds that begin so long after a start; of their shape."""
-        return physics.warm_up(since_s + 1.0, self.restart.warm_up_s, self.restart.warm_up_speed)
+    def warm_up(self, since_s: Values, *, failed: bool = False) -> Values:
+        """Return the speed in seconds that begin so long after a start, or after that of a failure; of their shape."""
+        return self.restart.warm_up(since_s + 1.0, failed=failed)
 
 
 def known(
@@ -101,7 +101,7 @@ def known(
     for at_s in crashes_s:
         until_s = at_s + expected.failure_s
         found.speed[at_s:until_s] = 0.0
-        found.speed[until_s:] *= found.warm_up(np.arange(max(seconds - until_s, 0), dtype=np.float64))
+        found.speed[until_s:] *= found.warm_up(np.arange(max(seconds - until_s, 0), dtype=np.float64), failed=True)
         around_s = np.array([at_s - found.replayed_s, at_s])
         found.again[at_s : at_s + 1] += np.diff(found.arrived(around_s))
     return found
