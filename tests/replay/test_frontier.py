@@ -17,6 +17,7 @@ from perdix.replay.frontier.programme import Plan
 from perdix.settings.stream_job import Bounds, Objectives, PolicySettings
 from perdix.twin.job import JobTwin
 from perdix.twin.parameters import TwinParameters, load_twin
+from perdix.twin.regimes import under
 
 HOURS = 1.0
 OBJECTIVES = Objectives()
@@ -96,6 +97,15 @@ def test_a_crash_that_all_policies_meet_is_known_to_the_plans() -> None:
     for plan in found.plans[::4]:
         outcome = played(case, plan).outcome
         assert outcome.share_above_objective * found.seconds == pytest.approx(plan.late_s, abs=3)
+
+
+def test_a_crash_does_again_what_the_twin_does_in_any_regime() -> None:
+    own, rate = load_twin("wordcount"), np.full(1_200, 10_000.0)
+    found, in_place = (
+        known(parameters, 1, rate, OBJECTIVES, BOUNDS, crashes_s=[1_000])
+        for parameters in (own, under(own, "in-place"))
+    )
+    assert in_place.again[1_000] == found.again[1_000] > 0
 
 
 def test_fewer_late_seconds_never_cost_less() -> None:

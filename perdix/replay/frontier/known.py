@@ -50,9 +50,13 @@ class Known:
 
     @property
     def replayed_s(self) -> float:
-        """Seconds of work that a rescale does again on average: checkpoints end at any second of their interval."""
-        if self.restart.rescale_replay_s is not None:
-            return float(self.restart.rescale_replay_s)
+        """Seconds of work that a rescale does again on average."""
+        own_s = self.restart.rescale_replay_s
+        return self.crash_replayed_s if own_s is None else float(own_s)
+
+    @property
+    def crash_replayed_s(self) -> float:
+        """Seconds of work that a crash does again on average: checkpoints end at any second of their interval."""
         return (self.restart.checkpoint_interval_s - 1) / 2.0
 
     def arrived(self, at_s: NDArray[np.integer[Any] | np.floating[Any]]) -> Values:
@@ -102,6 +106,6 @@ def known(
         until_s = at_s + expected.failure_s
         found.speed[at_s:until_s] = 0.0
         found.speed[until_s:] *= found.warm_up(np.arange(max(seconds - until_s, 0), dtype=np.float64), failed=True)
-        around_s = np.array([at_s - found.replayed_s, at_s])
+        around_s = np.array([at_s - found.crash_replayed_s, at_s])
         found.again[at_s : at_s + 1] += np.diff(found.arrived(around_s))
     return found
