@@ -14,7 +14,6 @@ from perdix.profiling.twin_sampling import TwinSamplingInstances
 from perdix.replay.begun import Begun
 from perdix.replay.case import Case
 from perdix.settings.yaml_files import SettingsError
-from perdix.twin.operators.parameters import load_operator
 
 NEED_SAMPLES = ("cba", "qescalor")
 RULE = "dsa"
@@ -32,7 +31,8 @@ def sampled(case: Case) -> Begun | None:
     policy, workers, job = case.contender.settings.name, case.parameters.workers, case.parameters.name
     if policy not in NEED_SAMPLES:
         return None
-    if not workers.sizes or workers.operator is None:
+    operator = workers.operator_twin
+    if not workers.sizes or operator is None:
         raise SettingsError(
             f"policy '{case.contender.label}' chooses sizes of workers, and the workers of twin '{job}' have none; "
             "give its file workers.sizes and workers.operator, or take --twin enrich"
@@ -42,7 +42,6 @@ def sampled(case: Case) -> Begun | None:
         raise SettingsError(
             f"policy '{case.contender.label}': twin '{job}' has no size '{size}'; it has {', '.join(workers.sizes)}"
         )
-    operator = load_operator(workers.operator)
     found = sample_operator(job, rule_called(RULE), operator.sizes, TwinSamplingInstances(operator, case.seed))
     model = FittedPerformance.fit(CURVES, CURVES.published, found.samples, case.seed)
     row = ChampionRow(model.family, orjson.dumps(model.to_state()).decode(), 1)

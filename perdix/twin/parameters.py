@@ -13,7 +13,7 @@ from perdix.settings.strict import Strict
 from perdix.settings.yaml_files import SettingsError, load_known
 from perdix.telemetry.window import Values
 from perdix.twin import physics
-from perdix.twin.operators.parameters import load_operator
+from perdix.twin.operators.parameters import OperatorTwinParameters, load_operator
 from perdix.twin.operators.physics import true_performance
 from perdix.twin.workloads import WorkloadSpec
 
@@ -49,6 +49,7 @@ class Workers(Strict):
     sizes: dict[str, TwinSize] = Field(default_factory=dict)
     # Name of the operator (``conf/operators``) that the workers run: what is sampled of it is true of them
     operator: str | None = None
+    operator_twin: Annotated[OperatorTwinParameters | None, Field(exclude=True)] = None  # what load_twin read of it
     # Instead of the law: records/s that 1, 2, ... ``maximum`` mean workers take, of a job where that was learned
     measured_per_s: Annotated[list[Positive] | None, Field(exclude_if=lambda table: table is None)] = None
 
@@ -295,7 +296,8 @@ def _with_operator(parameters: TwinParameters, folder: Path) -> TwinParameters:
                 f"than {size.cpu_cores:g} cores and {size.memory_mb:g} MB; give it more, or leave the size out"
             )
         sizes[name] = size if size.per_s is not None else size.model_copy(update={"per_s": per_s})
-    return parameters.model_copy(update={"workers": workers.model_copy(update={"sizes": sizes})})
+    read = {"sizes": sizes, "operator_twin": operator}
+    return parameters.model_copy(update={"workers": workers.model_copy(update=read)})
 
 
 def load_twins(folder: Path | None = None) -> dict[str, TwinParameters]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import numpy as np
+import orjson
 import pytest
 
 from perdix.replay.case import Case
@@ -13,6 +16,7 @@ from perdix.replay.document import result
 from perdix.replay.outcome import Played
 from perdix.replay.run import fresh_twin, job_of, play
 from perdix.replay.sampled import sampled
+from perdix.settings.home import conf_part
 from perdix.settings.yaml_files import SettingsError
 from perdix.twin.parameters import load_twin
 
@@ -78,3 +82,18 @@ def test_every_contender_begins_with_what_carries_the_first_ten_minutes() -> Non
         asked = case(label)
         twin = fresh_twin(asked, job_of(asked).bounds)
         assert twin.current_capacity() > twin.arrivals(twin.now_s, 600).max()
+
+
+def test_the_operator_beside_the_twin_is_sampled(tmp_path: Path) -> None:
+    for folder, name in (("twins", "enrich"), ("operators", "cmo2")):
+        (tmp_path / folder).mkdir()
+        text = (conf_part(folder) / f"{name}.yaml").read_text(encoding="utf-8")
+        slower = text.replace("cost_us: 100\n", "cost_us: 1000\n")
+        (tmp_path / folder / f"{name}.yaml").write_text(slower, encoding="utf-8")
+    beside = load_twin("enrich", tmp_path / "twins")
+    assert beside.workers.per_s("large") < 0.2 * load_twin("enrich").workers.per_s("large")
+    begun = sampled(replace(case("qescalor"), parameters=beside))
+    assert begun is not None
+    assert "operator_twin" not in beside.workers.model_dump()
+    samples = orjson.loads(begun.champions.rows["enrich"].state)["samples"]
+    assert max(per_s for _, _, per_s, _ in samples) < 2 * beside.workers.per_s("xlarge")
