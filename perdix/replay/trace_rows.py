@@ -9,6 +9,7 @@ import csv
 import gzip
 import io
 import math
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -60,7 +61,7 @@ def read_rows(path: Path, step_s: float | None = None) -> Rows:
         content = path.read_bytes()
         if content[:2] == b"\x1f\x8b":
             content = gzip.decompress(content)
-    except (OSError, EOFError, gzip.BadGzipFile) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise SettingsError(f"{path}: cannot be read ({error}); give a CSV or Parquet file") from None
     if not content.strip():
         raise SettingsError(f"{path}: the file is empty; {FIX}")

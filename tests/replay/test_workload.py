@@ -284,3 +284,13 @@ def test_every_measured_workload_is_read(shared_data: Path) -> None:
         assert trace.length_s >= 21_600
         assert trace.peak > 0
         assert np.isfinite(trace.relative(21_600)).all()
+
+
+def test_a_damaged_gzip_is_named(tmp_path: Path) -> None:
+    generator = np.random.default_rng(1)
+    content = bytearray(gzip.compress(rows(list(range(600)), generator.integers(0, 1_000, 600).tolist()).encode()))
+    content[200:240] = b"\xff" * 40
+    path = tmp_path / "trace.csv.gz"
+    path.write_bytes(bytes(content))
+    with pytest.raises(SettingsError, match=r"trace\.csv\.gz: cannot be read"):
+        recorded(path)
