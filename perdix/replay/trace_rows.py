@@ -9,6 +9,7 @@ import csv
 import gzip
 import io
 import math
+import re
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,6 +31,11 @@ TIMES = ("second", "seconds", "time", "timestamp", "ts", "date", "datetime")
 RATES = ("tuples_per_second", "records_per_second", "per_s")
 NUMBERS = ("", "step", "steps", "index", "idx", "i", "n", "row", "unnamed: 0", "__index_level_0__")  # of rows
 DATED_S = 1e8  # as seconds, that is 1973: a number below it counts from the trace's own beginning
+TICKS_S = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+TICK = re.compile(
+    r"(?:\b|_)(?:(?P<d>d|days?)|(?P<h>h|hours?)|(?P<m>min|minutes?)|(?P<s>s|sec|seconds?)|(?P<ms>ms|milli(?:second)?s)"
+    r"|(?P<us>[uµμ]s|micro(?:second)?s)|(?P<ns>ns|nano(?:second)?s))\W*$"
+)  # how the name of a time column says its unit
 ABSENT = ("", "null", "none", "na", "n/a", "-")  # how exports write that nothing was measured
 SHOWN = 5
 FIX = "the file must have a time column (seconds or ISO times) and a column of rates"
@@ -76,9 +82,18 @@ def read_rows(path: Path, step_s: float | None = None) -> Rows:
         rate_at = _rate_without_times(path, names, rows)
         return _numbered(path, rows, rate_at, step_s, column=header[rate_at] if header else "", unit=unit)
     time_at, rate_at = _columns(path, names, rows)
-    found = _numbers(path, rows, time_at, rate_at, column=header[rate_at] if header else "", unit=unit)
-    _refuse_row_numbers(path, names[time_at] if names else None, found)
+    name = names[time_at] if names else None
+    tick_s = _tick_s(name, rows[0][1][time_at])
+    found = _numbers(path, rows, time_at, rate_at, column=header[rate_at] if header else "", unit=unit, tick_s=tick_s)
+    if tick_s is None:
+        _refuse_row_numbers(path, name, found)
     return found
+
+
+def _tick_s(name: str | None, first: Any) -> float | None:
+    """Return the seconds of 1 in a column of times that counts from the trace's beginning, where its name says it."""
+    number, found = _number(first), TICK.search(name or "")
+    return TICKS_S[str(found.lastgroup)] if found and number is not None and abs(number) < DATED_S else None
 
 
 def _refuse_row_numbers(path: Path, name: str | None, rows: Rows) -> None:
@@ -180,10 +195,19 @@ def _numbered(path: Path, rows: Sequence[Row], rate_at: int, step_s: float, *, c
     return _numbers(path, timed, 0, 1, column=column, unit=unit)
 
 
-def _numbers(path: Path, rows: Sequence[Row], time_at: int, rate_at: int, *, column: str, unit: str) -> Rows:
+def _numbers(
+    path: Path,
+    rows: Sequence[Row],
+    time_at: int,
+    rate_at: int,
+    *,
+    column: str,
+    unit: str,
+    tick_s: float | None = None,
+) -> Rows:
     times_s, rates, places, wrong, empty = [], [], [], [], 0
     for place, cells in rows:
-        time_s = _time_s(cells[time_at]) if time_at < len(cells) else None
+        time_s = _time_s(cells[time_at], tick_s) if time_at < len(cells) else None
         cell = cells[rate_at] if rate_at < len(cells) else None
         rate = _number(cell)
         if time_s is None:
@@ -211,15 +235,18 @@ def complaint(wrong: Sequence[str]) -> str:
     return "; ".join(wrong[:SHOWN]) + more
 
 
-def _time_s(cell: Any) -> float | None:
-    """Return the seconds of a date or of a number, whose size says its unit: s, ms, µs or ns; ``None`` for no time."""
+def _time_s(cell: Any, tick_s: float | None = None) -> float | None:
+    """Return the seconds of a date or of a number; ``None`` for no time.
+
+    ``tick_s``: seconds of a number's 1; left out where its size says its unit: s, ms, µs or ns.
+    """
     if isinstance(cell, datetime):
         return (cell if cell.tzinfo else cell.replace(tzinfo=UTC)).timestamp()
     number = _number(cell)
     if number is not None:
         if not math.isfinite(number):
             return None
-        time_s = number / (1_000.0 / unit_ms_of(number))
+        time_s = number / (1_000.0 / unit_ms_of(number)) if tick_s is None else number * tick_s
         return time_s if FIRST_MS <= 1_000.0 * time_s <= LAST_MS else None
     try:
         moment = datetime.fromisoformat(str(cell))

@@ -294,3 +294,33 @@ def test_a_damaged_gzip_is_named(tmp_path: Path) -> None:
     path.write_bytes(bytes(content))
     with pytest.raises(SettingsError, match=r"trace\.csv\.gz: cannot be read"):
         recorded(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "minute"),
+    [
+        ("time_ms", 60_000),
+        ("elapsed (µs)", 60_000_000),
+        ("t_ns", 60_000_000_000),
+        ("elapsed_s", 60),
+        ("elapsed milliseconds", 60_000),
+        ("minute", 1),
+        ("hours", 1 / 60),
+    ],
+)
+def test_a_unit_in_the_columns_name_is_the_unit(tmp_path: Path, name: str, minute: float) -> None:
+    text = rows([k * minute for k in range(4)], RATES, header=f"{name},rate\n")
+    found = recorded(written(tmp_path, text))
+    assert found.times_s == pytest.approx([0.0, 60.0, 120.0, 180.0])
+    assert found.origin_s is None
+
+
+def test_the_unit_of_an_epoch_is_its_own_whatever_the_columns_name(tmp_path: Path) -> None:
+    text = rows([1_700_000_000_000 + 60_000 * k for k in range(4)], RATES, header="time_s,rate\n")
+    found = recorded(written(tmp_path, text))
+    assert (found.step_s, found.origin_s) == (60.0, 1_700_000_000.0)
+
+
+def test_a_row_each_second_in_milliseconds_does_not_number_the_rows(tmp_path: Path) -> None:
+    text = rows([1_000 * k for k in range(90)], [100.0 + k for k in range(90)], header="elapsed_ms,rate\n")
+    assert recorded(written(tmp_path, text)).step_s == 1.0
