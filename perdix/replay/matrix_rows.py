@@ -21,7 +21,6 @@ from perdix.telemetry.exports.victoriametrics import read_victoriametrics
 from perdix.telemetry.window import Values
 
 Samples = tuple[NDArray[np.int64], Values]  # epoch milliseconds and values, both of shape (n,)
-COUNTERS = ("_total", "_count", "_sum", "_bucket")
 SHOWN = 3
 
 
@@ -39,15 +38,12 @@ def read_matrix(path: Path) -> Rows:
 
     A series counts from its first sample to its last; in between, a sample that it misses is taken from a line.
 
-    Raises ``SettingsError``, naming the file and the fix: damage, several metrics, a counter that only grows, negative
-    rates.
+    Raises ``SettingsError``, naming the file and the fix: damage, several metrics, negative rates.
     """
     series = _series(path)
     names = sorted({name for name, _ in series})
     if len(names) > 1:
         raise SettingsError(f"{path}: holds {len(names)} metrics ({', '.join(names[:SHOWN])}); export one of them")
-    if names and names[0].endswith(COUNTERS):
-        raise SettingsError(f"{path}: {names[0]} is a counter; export its rate: sum(rate({names[0]}[1m]))")
     if not series:
         raise SettingsError(f"{path}: no series with a sample; look at the query's answer")
     times_ms, rates = summed(list(series.values()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +21,8 @@ from perdix.twin.workloads import WorkloadSpec, workload
 
 GAP_S = 60.0  # a hole up to so long is closed by a line
 ONE_MISSING = 2.25  # and up to so many usual steps: one row is missing, and times are not exact
+COUNTER = re.compile(r"[A-Za-z_:][\w:]*_(?:total|count|sum|bucket)(?=\W|$)")  # the name of a metric that only grows
+SELDOM = 0.01  # of its steps a counter falls: where it begins anew
 ABSURD = 1_000.0  # times the 99th percentile
 SHORTEST_S = 60.0
 SHAPE_SEED = 0  # of what is random in a twin's own pattern: the shape is the same for every seed of a replay
@@ -110,6 +113,7 @@ def _trace(name: str, path: Path | str, rows: Rows, notes: list[str], *, fill_ga
         raise SettingsError(f"{path}: {len(rows.times_s)} rows with a rate; a trace needs at least two")
     steps_s = np.diff(rows.times_s)
     _increasing(path, rows, steps_s)
+    _refuse_counter(path, rows)
     usual_s = float(np.median(steps_s))
     if rows.empty:
         notes = [*notes, f"{rows.empty} rows without a rate were left out"]
@@ -165,6 +169,15 @@ def _increasing(path: Path | str, rows: Rows, steps_s: Values) -> None:
         for k in back
     ]
     raise SettingsError(f"{path}: {complaint(wrong)}; sort the rows by time and keep one of each")
+
+
+def _refuse_counter(path: Path | str, rows: Rows) -> None:
+    """Complain of a metric that only grows; a table's column may be called like one and hold rates."""
+    found = COUNTER.match(rows.column)
+    if found is None or (rows.unit != "sample" and float((np.diff(rows.rates) < 0).mean()) >= SELDOM):
+        return
+    other = "" if rows.unit == "sample" else ", or name the column otherwise if it holds rates"
+    raise SettingsError(f"{path}: {found[0]} is a counter; export its rate: sum(rate({found[0]}[1m])){other}")
 
 
 def _gaps(path: Path | str, rows: Rows, steps_s: Values, usual_s: float, *, fill_gaps: bool) -> list[str]:

@@ -324,3 +324,14 @@ def test_the_unit_of_an_epoch_is_its_own_whatever_the_columns_name(tmp_path: Pat
 def test_a_row_each_second_in_milliseconds_does_not_number_the_rows(tmp_path: Path) -> None:
     text = rows([1_000 * k for k in range(90)], [100.0 + k for k in range(90)], header="elapsed_ms,rate\n")
     assert recorded(written(tmp_path, text)).step_s == 1.0
+
+
+@pytest.mark.parametrize("name", ["kafka_messages_in_total", '"kafka_in_total{job=""a""}"', '"requests_count"'])
+def test_a_counter_is_refused_whatever_the_format(tmp_path: Path, name: str) -> None:
+    text = rows([60 * k for k in range(10)], [100.0 + 50 * k for k in range(10)], header=f"Time,{name}\n")
+    with pytest.raises(
+        SettingsError, match=r"is a counter; export its rate: sum\(rate\((kafka|requests)_\w+\[1m\]\)\)"
+    ):
+        recorded(written(tmp_path, text))
+    falls = text.replace(",350.0\n", ",10.0\n")
+    assert recorded(written(tmp_path, falls)).peak == 550.0, "what falls is no counter, whatever its name"
