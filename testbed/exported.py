@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ import httpx
 
 from perdix.settings.access import HttpAccess
 from perdix.telemetry.alignment import align
-from perdix.telemetry.prometheus import Prometheus
+from perdix.telemetry.prometheus import Prometheus, pages
 from perdix.telemetry.queries import load_queries
 from perdix.telemetry.window import Window
 from testbed.settings import Testbed
@@ -49,17 +50,23 @@ def records_below(testbed: Testbed, start_s: float, end_s: float) -> dict[float,
 def export(testbed: Testbed, start_s: float, end_s: float, folder: Path) -> list[Path]:
     """Write the raw series that perdix knows, as ``query_range`` answers: what an operator would export to train on.
 
-    A file per metric name, gzip, in ``folder``. Raises ``HTTPError`` when Prometheus cannot be asked.
+    A file per metric name and for each three hours, gzip, in ``folder``. Raises ``HTTPError`` when Prometheus cannot be
+    asked.
     """
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     with httpx.Client(base_url=testbed.prometheus_url, timeout=60.0, trust_env=False) as client:
         names = client.get("/api/v1/label/__name__/values").raise_for_status().json()["data"]
-        for name in _known(names):
-            asked: dict[str, str | float] = {"query": name, "start": start_s, "end": end_s, "step": STEP_S}
+        for name, (first_ms, last_ms, _) in itertools.product(_known(names), pages(start_s, end_s, STEP_S)):
+            asked: dict[str, str | float] = {
+                "query": name,
+                "start": first_ms / 1_000,
+                "end": last_ms / 1_000,
+                "step": STEP_S,
+            }
             answer = client.get("/api/v1/query_range", params=asked).raise_for_status()
             if answer.json()["data"]["result"]:
-                path = folder / f"{name}.json.gz"
+                path = folder / f"{name}-{first_ms}.json.gz"
                 path.write_bytes(gzip.compress(answer.content))
                 written.append(path)
     return written
