@@ -60,7 +60,7 @@ class Cluster:
                 self._start(absent, fresh=not running)
                 if submit:
                     self._submit(parallelism)
-                self.limit(self.testbed.worker_names())
+                self.limit(self._workers(absent))
             except BaseException:
                 with uninterrupted():
                     self._stop(absent)
@@ -77,8 +77,8 @@ class Cluster:
         with self._lock(), uninterrupted():
             return self._stop(list(self.files.recorded()), SEEN_S)
 
-    def start(self, names: Sequence[str]) -> None:
-        """Start single processes again after a fault, and wait until they are healthy.
+    def start(self, names: Sequence[str], *, anew: bool = False) -> None:
+        """Start single processes again after a fault, and wait until they are healthy; ``anew``: end them first.
 
         Raises ``UserError`` when one is not part of the testbed, already runs, or does not become healthy.
         """
@@ -86,15 +86,17 @@ class Cluster:
         with self._lock(), interruptible():
             running = self.files.running()
             for name in names:
-                if name in running:
+                if name in running and not anew:
                     raise UserError(f"{name} already runs (pid {running[name].pid})")
-            workers = [name for name in names if name in self.testbed.worker_names()]
+            workers = self._workers(names)
             if workers and JOBMANAGER not in running:
                 raise UserError("a TaskManager needs the JobManager, which does not run; `python -m testbed up`")
+            if anew:
+                self.files.stop(names)
             require_free_ports(self.testbed, names)
             try:
                 self._start(names, fresh=False)
-                self.limit([name for name in names if name in self.testbed.worker_names()])
+                self.limit(workers)
             except BaseException:
                 with uninterrupted():
                     self._stop(names)
@@ -104,8 +106,7 @@ class Cluster:
         """Start a worker again with another size, which others get when they are started again; as :meth:`start`."""
         self._known([worker])
         self.testbed = Testbed.model_validate({**self.testbed.model_dump(), "cores": cores, "heap_mb": heap_mb})
-        self.files.stop([worker])
-        self.start([worker])
+        self.start([worker], anew=True)
 
     def limit(self, workers: Sequence[str], cores: float | None = None) -> None:
         """Give workers a CPU quota, where one can be set: ``cores``, else the one that they work with."""
@@ -135,6 +136,9 @@ class Cluster:
             return self.testbed.throttle
         return "sleep" if self._quotas()[0] is None else "burn"
 
+    def _workers(self, names: Sequence[str]) -> list[str]:
+        return [name for name in names if name in self.testbed.worker_names()]
+
     def _known(self, names: Sequence[str]) -> None:
         unknown = [name for name in names if name not in self.processes()]
         if unknown:
@@ -163,7 +167,7 @@ class Cluster:
             self.say(f"starting {_listed(names)} ...")
         if quotas is not None:
             quotas.prepare()
-        elif any(name in names for name in self.testbed.worker_names()):
+        elif self._workers(names):
             self.say(
                 f"no CPU quota per TaskManager: {why_none}. The job sleeps instead of burning CPU: "
                 "its CPU load means nothing, and CPU-based policies cannot be measured here"
@@ -210,7 +214,7 @@ class Cluster:
             if JOBMANAGER in names:
                 self._wait(JOBMANAGER, lambda: jobmanager.workers() is not None, 90.0)
                 self.say(f"JobManager at {self.testbed.flink_url}")
-            workers = [name for name in names if name in self.testbed.worker_names()]
+            workers = self._workers(names)
             for worker in workers:
                 self._wait(
                     worker, partial(_has_registered, jobmanager, worker, before.get(worker)), 60.0 + 10.0 * len(workers)
