@@ -12,6 +12,7 @@ from perdix.cli.options import JobArgument, JsonOption
 from perdix.cli.output import UserError, clock_time, console, emit, number, table
 from perdix.cli.stores import home, known, lake, say_skipped, state, stream_job, stream_jobs, usable_files
 from perdix.settings.product import load_product_settings
+from perdix.settings.stream_job import MOST_WORKERS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,9 +29,11 @@ INGEST_FIRST = "ingest its exports first: perdix ingest FILES --job NAME"
 def capacity(
     job: JobArgument,
     cpu_below: Annotated[
-        float | None, typer.Option("--cpu-below", help="Learn from minutes below this CPU load only (0..1).")
+        float | None, typer.Option("--cpu-below", help="Learn from minutes below this CPU load only.", min=0, max=1)
     ] = None,
-    maximum: Annotated[int | None, typer.Option("--maximum", help="Largest scale-out to show.")] = None,
+    maximum: Annotated[
+        int | None, typer.Option("--maximum", help="Largest scale-out to show.", min=1, max=MOST_WORKERS)
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Say what a job can take at each scale-out, with a 90 % interval and how it is known.

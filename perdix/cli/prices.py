@@ -22,9 +22,11 @@ def prices(
     name: Annotated[
         str | None, typer.Argument(help="A price list, or a YAML file.", show_default="all lists that there are")
     ] = None,
-    worker_cpu: Annotated[float, typer.Option("--worker-cpu", help="Cores of a worker.", min=0.001)] = WORKER_CORES,
+    worker_cpu: Annotated[
+        float, typer.Option("--worker-cpu", help="Cores of a worker.", min=0.001, max=1e6)
+    ] = WORKER_CORES,
     worker_memory_mb: Annotated[
-        float, typer.Option("--worker-memory", help="MB of a worker.", min=1.0)
+        float, typer.Option("--worker-memory", help="MB of a worker.", min=1.0, max=1e9)
     ] = WORKER_MEMORY_MB,
     workers: Annotated[int, typer.Option("--workers", help="How many workers.", min=1, max=100_000)] = 1,
     as_json: JsonOption = False,

@@ -32,11 +32,15 @@ InstanceTypeOption = Annotated[
 ]
 WorkerCpuOption = Annotated[
     float | None,
-    of_prices("--worker-cpu", help="With --prices: cores of a worker.", show_default=f"{WORKER_CORES:g}", min=0.001),
+    of_prices(
+        "--worker-cpu", help="With --prices: cores of a worker.", show_default=f"{WORKER_CORES:g}", min=0.001, max=1e6
+    ),
 ]
 WorkerMemoryOption = Annotated[
     float | None,
-    of_prices("--worker-memory", help="With --prices: MB of a worker.", show_default=f"{WORKER_MEMORY_MB:g}", min=1.0),
+    of_prices(
+        "--worker-memory", help="With --prices: MB of a worker.", show_default=f"{WORKER_MEMORY_MB:g}", min=1.0, max=1e9
+    ),
 ]
 ReleaseOption = Annotated[
     str | None,

@@ -48,7 +48,7 @@ class Bounds(Strict):
 class Objectives(Strict):
     """What must hold while the smallest scale-out is sought."""
 
-    recovery_time_s: Annotated[float, Field(gt=0)] = 600.0
+    recovery_time_s: Annotated[float, Field(gt=0, le=86_400)] = 600.0
     latency_p95_ms: Annotated[float, Field(gt=0)] = 5_000.0
     # Share of the seconds, 0 to 1, in which the p95 latency may be above its objective
     error_budget: Annotated[float, Field(ge=0, le=1)] = ERROR_BUDGET
@@ -95,7 +95,7 @@ class StreamJob(Strict):
     # Name -> size, of a job whose workers may differ; empty: all are equal
     sizes: dict[str, WorkerSize] = Field(default_factory=dict)
     # Of the topic that limits the job's source: each worker reads whole ones. ``None``: not known, or no limit
-    source_partitions: Annotated[int, Field(ge=1)] | None = None
+    source_partitions: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     events: dict[str, KnownEvent] = Field(default_factory=dict)  # name -> what is known to change the load, and when
     policy: PolicySettings = PolicySettings()
     # Nothing rescales within so many seconds of another rescale, whatever the policy: metrics of a warm-up are not

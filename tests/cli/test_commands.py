@@ -372,3 +372,26 @@ def test_a_configuration_that_is_not_there_is_refused(
     assert run_guarded(lambda: app(words, standalone_mode=False), known_errors) == 2
     assert f"PERDIX_CONF {tmp_path / 'cnof'}: there is no such folder" in " ".join(capsys.readouterr().err.split())
     assert not (tmp_path / "home").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "capacity nobody --maximum 1000000000",
+        "capacity nobody --maximum 0",
+        "capacity nobody --cpu-below 70",
+        "prices visp-10 --worker-memory inf",
+        "prices visp-10 --worker-cpu inf",
+        "replay job --prices visp-10 --worker-memory inf",
+        "scan http://127.0.0.1:9 --prices visp-10 --worker-cpu inf",
+        "replay job --recovery-time 1e8",
+        "replay job --recovery-time inf",
+        "replay job --latency-objective inf",
+    ],
+)
+def test_a_number_of_another_order_is_refused_with_what_is_possible(
+    words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PERDIX_HOME", str(tmp_path / "home"))
+    answer = CliRunner().invoke(app, words.split())
+    assert (answer.exit_code, f"Invalid value for '{words.split()[-2]}'" in answer.output) == (2, True), answer.output

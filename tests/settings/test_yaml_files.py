@@ -28,6 +28,8 @@ def test_an_empty_file_is_a_whole_job(tmp_path: Path, text: str) -> None:
         ("engine: flink\nbound: {minimum: 1}\n", 2, "did you mean 'bounds'?"),
         ("engine: flink\nbounds:\n  minimum: 1\n  maxmum: 3\n", 4, "did you mean 'maximum'?"),
         ("objectives:\n  recovery_time_s: -5\n", 2, "greater than 0"),
+        ("objectives:\n  recovery_time_s: 1.0e+300\n", 2, "less than or equal to 86400"),
+        (f"source_partitions: {10**32}\n", 1, "less than or equal to 1000000"),
         ("bounds:\n  minimum: 9\n  maximum: 3\n", 1, "swap or widen"),
         ("\n\nmode: go\n", 3, "'advise' or 'act'"),
         ("name: other\n", 1, "rename the file"),

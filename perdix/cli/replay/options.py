@@ -96,8 +96,10 @@ ForecasterOption = Annotated[str | None, _forecaster(show_default="damped-trend"
 HostsForecasterOption = Annotated[str | None, _forecaster(show_default="last-value")]
 MinimumOption = Annotated[int, _policies("--min", help="Fewest workers.", min=1)]
 MaximumOption = Annotated[int | None, _policies("--max", help="Most workers.", show_default="the twin's", min=1)]
-RecoveryTimeOption = Annotated[float, _objectives("--recovery-time", help="Objective, seconds.", min=1)]
-LatencyOption = Annotated[float, _objectives("--latency-objective", help="Objective for p95, ms.", min=1)]
+RecoveryTimeOption = Annotated[float, _objectives("--recovery-time", help="Objective, seconds.", min=1, max=86_400)]
+LatencyOption = Annotated[
+    float, _objectives("--latency-objective", help="Objective for p95, ms.", min=1, max=86_400_000)
+]
 ErrorBudgetOption = Annotated[
     float, _objectives("--error-budget", help="Share of the seconds that may be above it.", min=0.0, max=1.0)
 ]
