@@ -94,6 +94,13 @@ def test_json_takes_a_file_wherever_it_is_written(call: Call, trace: Path, tmp_p
     assert call("--json", *rest).stdout.startswith("{")
 
 
+def test_without_pictures_the_folder_is_not_said_to_hold_any(call: Call, trace: Path, tmp_path: Path) -> None:
+    said = call("--workload", str(trace), "--policy", "static-12", *QUICK, "--out", str(tmp_path / "out")).stdout
+    assert "series and replay.json: " in said
+    drawn = call("--workload", str(trace), "--policy", "static-12", *QUICK[:-1], "--out", str(tmp_path / "out")).stdout
+    assert re.search(r"series, \d+ pictures? and replay\.json: ", drawn)
+
+
 def test_series_are_parquet_in_the_folder(call: Call, trace: Path, tmp_path: Path) -> None:
     result = call("--workload", str(trace), "--policy", "static-12", *QUICK, "--out", str(tmp_path / "out"))
     assert "out" in result.stdout

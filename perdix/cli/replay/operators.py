@@ -57,7 +57,7 @@ def replay_operators(
     seconds = None if hours is None else round(3600 * hours)
     setup = DataflowSetup(who, _parameters(dataflow, start, skew), seeds_from(first_seed, seeds), seconds)
     work = Work(len(setup.cases()), setup.length_s / 3600.0, setup.simulated_s, OPERATORS_S_PER_H, processes)
-    carry_out(OPERATORS, setup, work, sink, show=_show, drawn="picture")
+    carry_out(OPERATORS, setup, work, sink, show=_show)
 
 
 def _parameters(name: str, start: str | None, skew: float | None) -> DataflowParameters:

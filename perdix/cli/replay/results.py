@@ -40,14 +40,12 @@ def carry_out(
     sink: Sink,
     *,
     show: Callable[[Mapping[str, Any]], None],
-    drawn: str = "pictures",
 ) -> None:
     """Say how long it takes, replay, write what came of it, and tell it; exit code 1 where a replay did not end well.
 
     Raises ``UserError`` when the folder of the results cannot be written.
 
     ``show``: prints the document for people, where it is not printed as JSON.
-    ``drawn``: what the folder is said to hold beside series and document.
     """
     from perdix.cli.how_long import counted, replay_s, say_beforehand
     from perdix.cli.replay.job_text import progress_bar
@@ -67,7 +65,8 @@ def carry_out(
         show(document)
         if document["mlflow"]:
             console.print(f"MLflow, side by side: {document['mlflow']['compare_url']}", soft_wrap=True)
-        console.print(f"series, {drawn} and replay.json: {document['folder']}", soft_wrap=True)
+        drawn = f", {counted(len(document['pictures']), 'picture')}" if document["pictures"] else ""
+        console.print(f"series{drawn} and replay.json: {document['folder']}", soft_wrap=True)
     for one in document["failed"]:
         what = f"{one['policy']}, seed {one['seed']}: {one['reason']}"
         complaints.print(styled("failed:", "bold red"), what)
