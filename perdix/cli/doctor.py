@@ -19,7 +19,7 @@ from perdix.cli.findings import BETWEEN, Finding, show
 from perdix.cli.options import JsonOption
 from perdix.cli.output import emit
 from perdix.cli.stores import NO_FILE, known
-from perdix.settings.home import Home
+from perdix.settings.home import Home, conf_folder
 
 if TYPE_CHECKING:
     from perdix.control.job_files import JobFiles
@@ -148,11 +148,17 @@ def _mlflow(home: Home, _: JobFiles) -> Iterator[Finding]:
 
 
 def _configuration(_: Home, files: JobFiles) -> Iterator[Finding]:
+    from perdix.models.forecasting.families import families_named
     from perdix.settings.product import load_product_settings
     from perdix.telemetry.queries import load_series_map
 
-    load_product_settings()
+    training = load_product_settings().training
     load_series_map()
+    try:
+        for name in training.forecast_families + training.thorough_families:
+            families_named(name)
+    except ValueError as error:
+        yield Finding("training", ok=False, found=str(error), fix=f"correct it in {conf_folder() / 'perdix.yaml'}")
     yield Finding("stream jobs", not files.complaints, ", ".join(files.jobs) or "none yet", "; ".join(files.complaints))
 
 

@@ -30,7 +30,7 @@ class SparkSettings(Strict):
 class ControlSettings(Strict):
     """The control loop."""
 
-    tick_interval_s: Annotated[float, Field(gt=0)] = 60.0
+    tick_interval_s: Annotated[float, Field(gt=0, le=86_400)] = 60.0
     soft_deadline_s: Annotated[float, Field(gt=0, lt=60)] = 25.0
     # That serve a fleet at most: one for each 250 jobs, within the cores of the machine when left out
     processes: Annotated[int, Field(ge=1, le=256)] | None = None
@@ -46,14 +46,14 @@ class TrainingSettings(Strict):
     """
 
     cron: Annotated[str, AfterValidator(_known_cron)] = "30 2 * * *"
-    forecast_families: tuple[str, ...] = ("ensemble",)
+    forecast_families: Annotated[tuple[str, ...], Field(min_length=1)] = ("ensemble",)
     thorough_families: tuple[str, ...] = (
         "linear", "mstl", "gaussian-process", "log-gaussian-process", "lagged-trees", "auto-arima",
     )  # fmt: skip
     thorough_up_to_jobs: Annotated[int, Field(ge=0)] = 20
-    horizon_s: Annotated[float, Field(gt=0)] = 900.0
-    history_days: Annotated[int, Field(ge=1)] = 14
-    seed: int = 7
+    horizon_s: Annotated[float, Field(gt=0, le=86_400)] = 900.0
+    history_days: Annotated[int, Field(ge=1, le=3_660)] = 14
+    seed: Annotated[int, Field(ge=0)] = 7
     performance_repeats: Annotated[int, Field(ge=2, le=100)] = 10
 
     def families_for(self, jobs: int) -> tuple[str, ...]:

@@ -234,3 +234,13 @@ def test_a_champion_whose_table_is_gone_is_broken(tmp_path: Path, monkeypatch: p
     assert not found.ok
     assert f"{FORECAST}: {FORECAST} version 3 is not in" in found.found
     assert found.fix == "do as it says, or train anew: perdix train"
+
+
+def test_a_family_that_nobody_knows_is_found_before_the_night(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (place / "conf").mkdir()
+    (place / "conf" / "perdix.yaml").write_text("training: {thorough_families: [liner]}\n")
+    monkeypatch.setenv("PERDIX_CONF", str(place / "conf"))
+    found, _ = doctor._configuration(Home(place), stream_jobs(Home(place)))
+    assert (found.check, found.ok) == ("training", False)
+    assert "no family of forecasters is called 'liner'; did you mean 'linear'?" in found.found
+    assert str(place / "conf" / "perdix.yaml") in found.fix

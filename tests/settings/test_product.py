@@ -25,3 +25,20 @@ def test_a_cron_that_dagster_takes_is_taken(tmp_path: Path, cron: str) -> None:
     file.write_text(f"training:\n  cron: '{cron}'\n")
     assert load_product_settings(file).training.cron == cron
     assert is_valid_cron_schedule(cron)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ("training:\n  history_days: 1000000\n", "less than or equal to 3660"),
+        ("training:\n  forecast_families: []\n", "at least 1 item"),
+        ("training:\n  horizon_s: 1.0e+300\n", "less than or equal to 86400"),
+        ("training:\n  seed: -1\n", "greater than or equal to 0"),
+        ("control:\n  tick_interval_s: 1.0e+300\n", "less than or equal to 86400"),
+    ],
+)
+def test_a_number_that_no_night_can_use_is_reported_with_its_line(tmp_path: Path, wrong: str, words: str) -> None:
+    file = tmp_path / "perdix.yaml"
+    file.write_text(wrong)
+    with pytest.raises(SettingsError, match=rf"perdix\.yaml:2.*{words}"):
+        load_product_settings(file)
