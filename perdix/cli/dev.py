@@ -14,7 +14,7 @@ from perdix.cli.options import JsonOption
 from perdix.cli.output import console, emit
 from perdix.cli.processes import LOOPBACK, Processes, free_port
 from perdix.cli.stores import home
-from perdix.settings.home import PACKAGE, Home
+from perdix.settings.home import PACKAGE, Home, conf_folder
 from perdix.settings.product import load_product_settings
 
 
@@ -45,7 +45,7 @@ def dev(
         processes.wait_until_answers("twin", f"{urls['twin']}/-/healthy")
         jobs = write_twin_jobs(place, urls["twin"], mode="act" if act else "advise")
         if not as_json:
-            console.print(f"the twin lives: {', '.join(jobs)} at {urls['twin']}")
+            say_lives(jobs, urls["twin"])
             console.print("waiting for MLflow and Dagster (half a minute) ...")
         processes.wait_until_answers("mlflow", urls["mlflow"])
         processes.wait_until_answers("dagster", f"{urls['dagster']}/server_info", timeout_s=240)
@@ -53,6 +53,15 @@ def dev(
         document = {"urls": urls, "experiments": experiments, "jobs": jobs, "logs": processes.logs}
         emit("perdix.dev/1", document, as_json=as_json, show=lambda: _show(urls, experiments, jobs, processes.logs))
         processes.watch()
+
+
+def say_lives(jobs: list[str], url: str) -> None:
+    """Print where the twins are, and which of them nobody scales because the operator has a job of the same name."""
+    console.print(f"the twin lives: {', '.join(jobs)} at {url}")
+    for name in jobs:
+        own = conf_folder() / "jobs" / f"{name}.yaml"
+        if own.exists():
+            console.print(f"{name}: {own} counts, not its twin; move it away to have the twin watched", soft_wrap=True)
 
 
 def _show(urls: dict[str, str], experiments: dict[str, str], jobs: list[str], logs: Path) -> None:

@@ -6,10 +6,12 @@ from pathlib import Path
 import pytest
 
 from perdix.cli.demo.ground import clear_ground
+from perdix.cli.dev import say_lives
 from perdix.cli.output import UserError
 from perdix.cli.twin_jobs import write_twin_jobs
 from perdix.control.clock import Moment
 from perdix.control.lease import acquire
+from perdix.control.live import stream_jobs
 from perdix.control.state.journal import JobStatus, Status, Tick
 from perdix.control.state.store import StateStore
 from perdix.settings.home import PROJECT, Home
@@ -120,3 +122,15 @@ def test_job_files_of_twins_never_replace_a_file_that_somebody_wrote(place: Home
     (place.jobs / "ads.yaml").write_text("mode: act\n", encoding="utf-8")
     with pytest.raises(UserError, match="is not of a twin"):
         write_twin_jobs(place, "http://127.0.0.1:9", mode="act")
+
+
+def test_dev_says_which_twins_a_job_file_of_the_operator_stands_before(
+    place: Home, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = tmp_path / "conf" / "jobs" / "ads.yaml"
+    say_lives(write_twin_jobs(place, "http://127.0.0.1:9", mode="act"), "http://127.0.0.1:9")
+    assert "counts" not in capsys.readouterr().out
+    own.write_text("mode: advise\n", encoding="utf-8")
+    say_lives(write_twin_jobs(place, "http://127.0.0.1:9", mode="act"), "http://127.0.0.1:9")
+    assert f"ads: {own} counts, not its twin" in capsys.readouterr().out.replace("\n", "")
+    assert stream_jobs(place).jobs["ads"].mode == "advise"
