@@ -18,7 +18,7 @@ from perdix.cli.doctor_metrics import AT_ONCE, PER_SERVER, metrics_of_jobs
 from perdix.cli.findings import BETWEEN, Finding, show
 from perdix.cli.options import JsonOption
 from perdix.cli.output import emit
-from perdix.cli.stores import NO_FILE, known
+from perdix.cli.stores import known, no_file
 from perdix.settings.home import Home, conf_folder
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def doctor(
     home = Home.from_environment()
     files = live.stream_jobs(home)
     if job is not None:
-        files = replace(files, jobs={known(job, files.jobs, "job", NO_FILE, files): files.jobs[job]}, faults={})
+        files = replace(files, jobs={known(job, files.jobs, "job", no_file(), files): files.jobs[job]}, faults={})
     alone = for_a_controller_alone()
     of_machine: list[Check] = [_python, _packages, *([] if alone else [_java]), _state, _mlflow, _configuration]
     of_spark: list[Check] = [_spark] if spark and not alone else []

@@ -14,7 +14,7 @@ import typer
 from perdix.cli.how_long import counted, ingest_s, say_beforehand
 from perdix.cli.options import JsonOption
 from perdix.cli.output import UserError, console, emit, number, styled, table
-from perdix.cli.stores import home, known, lake, usable_files
+from perdix.cli.stores import home, known, lake, usable_files, write_one
 from perdix.control.clock import WallClock
 from perdix.settings.product import load_product_settings
 from perdix.settings.stream_job import NAME
@@ -107,7 +107,7 @@ def _backfill(job: str | None, days: int, *, as_json: bool) -> None:
     place, live = home(), {name: one for name, one in described.jobs.items() if one.prometheus is not None}
     names = [known(job, live, "job with a Prometheus", fix, described)] if job else live
     if not names:
-        raise UserError("no job file names a Prometheus: write conf/jobs/<job>.yaml (see conf/jobs/README.md)")
+        raise UserError(f"no job file names a Prometheus: {write_one()}")
     pulls = []
     with console.status("asking Prometheus ...") if not as_json else _nothing() as shown:
         jobs, now_s = [live[name] for name in names], WallClock().now_s()

@@ -21,7 +21,7 @@ from perdix.cli.output import (
 )
 from perdix.cli.processes import LOOPBACK
 from perdix.cli.signals import stopping
-from perdix.cli.stores import NO_FILE, WRITE_ONE, home, job_of_file, known, state, usable_files
+from perdix.cli.stores import home, job_of_file, known, no_file, state, usable_files, write_one
 from perdix.control.clock import WallClock
 from perdix.settings.durations import seconds_of
 from perdix.settings.product import load_product_settings
@@ -215,7 +215,7 @@ def _chosen(job: str | None) -> JobFiles:
     files = usable_files(but=job)
     if job is None:
         if not files.names:
-            raise UserError(f"no stream job has a file yet: {WRITE_ONE}")
+            raise UserError(f"no stream job has a file yet: {write_one()}")
         return files
-    known(job, files.jobs, "job", NO_FILE, files)
+    known(job, files.jobs, "job", no_file(), files)
     return replace(files, jobs={job: files.jobs[job]}, faults={})

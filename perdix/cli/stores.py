@@ -7,17 +7,24 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from perdix.cli.output import UserError, complaints, styled
-from perdix.settings.home import Home
+from perdix.settings.home import Home, conf_folder, conf_part
 from perdix.settings.nearest_name import meant
 from perdix.settings.stream_job import StreamJob
-
-WRITE_ONE = "write conf/jobs/<job>.yaml (see conf/jobs/README.md)"
-NO_FILE = f"no job has a file yet: {WRITE_ONE}"
 
 if TYPE_CHECKING:
     from perdix.control.job_files import JobFiles
     from perdix.control.state.store import StateStore
     from perdix.telemetry.lake import Lake
+
+
+def write_one() -> str:
+    """Return where a job file is to be written, and where every key stands."""
+    return f"write {conf_folder() / 'jobs' / '<job>.yaml'} (every key: {conf_part('jobs/README.md')})"
+
+
+def no_file() -> str:
+    """Return what there is to do where no job has a file."""
+    return f"no job has a file yet: {write_one()}"
 
 
 def home() -> Home:
@@ -71,7 +78,7 @@ def say_skipped(complaint: str) -> None:
 def job_of_file(name: str) -> StreamJob:
     """Return the job that a file describes; raises ``UserError`` with the file's fault, or with the nearest name."""
     files = usable_files(but=name)
-    return files.jobs[known(name, files.jobs, "job", NO_FILE, files)]
+    return files.jobs[known(name, files.jobs, "job", no_file(), files)]
 
 
 def stream_job(name: str) -> StreamJob:

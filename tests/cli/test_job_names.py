@@ -9,6 +9,7 @@ import pytest
 from perdix.cli.known_errors import known_errors
 from perdix.cli.main import app
 from perdix.cli.output import run_guarded
+from perdix.settings.home import PROJECT
 from tests.cli.width import wide
 
 COMMANDS = (
@@ -57,8 +58,21 @@ def test_a_name_that_no_file_has_gets_the_nearest_one_though_that_file_is_malfor
     assert "has a file" not in text
 
 
+@pytest.mark.usefixtures("jobs")
 @pytest.mark.parametrize(
     "arguments", [["pause", "ads", "--for", "1h"], ["operators", "ads"], ["doctor", "--job", "ads"]]
 )
-def test_without_any_file_that_is_said(arguments: list[str], jobs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "no job has a file yet: write conf/jobs/<job>.yaml" in said(arguments, capsys)
+def test_without_any_file_that_is_said(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    conf = PROJECT / "conf" / "jobs"
+    assert f"no job has a file yet: write {conf / '<job>.yaml'} (every key: {conf / 'README.md'})" in said(
+        arguments, capsys
+    )
+
+
+@pytest.mark.usefixtures("jobs")
+def test_without_any_file_the_page_that_is_named_is_there_in_a_folder_without_conf(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PERDIX_CONF", str(tmp_path))
+    text = said(["tick"], capsys)
+    assert f"write {tmp_path / 'jobs' / '<job>.yaml'} (every key: {PROJECT / 'conf' / 'jobs' / 'README.md'})" in text
