@@ -50,6 +50,8 @@ def options_of(label: str, pairs: Iterable[str]) -> dict[str, Any]:
         key, equals, value = (part.strip() for part in pair.partition("="))
         if not key or not equals or not value:
             raise SettingsError(f"policy '{label}': option '{pair}' has no value; write {key or 'option'}=VALUE")
+        if key in options:
+            raise SettingsError(f"policy '{label}': {key} is given twice; name every option once")
         options[key] = _scalar(value)
     return options
 

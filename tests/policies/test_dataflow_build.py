@@ -16,6 +16,7 @@ from perdix.policies.contract import Reason
 from perdix.policies.dataflow.build import DATAFLOW_POLICIES, build_dataflow_policy
 from perdix.policies.dataflow.contract import DataflowSituation
 from perdix.policies.dataflow.static import Static, StaticOptions
+from perdix.policies.hosts.build import build_hosts_policy
 from perdix.settings.yaml_files import SettingsError
 from tests.policies.steady_dataflow import NOW_S, heron_word_count, random_dataflow, random_start
 
@@ -134,3 +135,20 @@ def test_an_operator_that_did_not_report_is_never_scaled_in(name: str, situation
         decision = policy.decide(now)
         assert decision.parallelism[silent] == situation.parallelism[silent]
         memory = dict(decision.memory)
+
+
+@pytest.mark.parametrize(
+    ("build", "name", "options", "says"),
+    [
+        (build_dataflow_policy, "ds2", {"minimum": 5, "maximum": 3}, "minimum 5 is above maximum 3"),
+        (
+            build_hosts_policy,
+            "threshold",
+            {"queue_threshold": 0.0, "queue_idle": 5.0},
+            "queue_idle 5 is above queue_threshold 0",
+        ),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused(build: Any, name: str, options: Any, says: str) -> None:
+    with pytest.raises(SettingsError, match=says):
+        build(name, options)

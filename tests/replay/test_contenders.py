@@ -6,6 +6,7 @@ from perdix.policies import phoebe
 from perdix.policies.build import POLICIES
 from perdix.policies.daedalus_options import AS_PRINTED, DaedalusOptions
 from perdix.replay.contenders import FORMS, contender, contenders
+from perdix.replay.operators.case import dataflow_contenders
 from perdix.settings.stream_job import Bounds
 from perdix.settings.yaml_files import SettingsError
 
@@ -106,3 +107,8 @@ def test_every_form_can_be_written_as_its_example_says() -> None:
     for form in FORMS:
         assert form.policy in POLICIES, form.example
         assert contender(form.example, BOUNDS).settings.name == form.policy
+
+
+def test_an_option_that_is_named_twice_is_refused() -> None:
+    with pytest.raises(SettingsError, match="policy 'ds2:activation=3:activation=5': activation is given twice"):
+        dataflow_contenders("ds2:activation=3:activation=5")

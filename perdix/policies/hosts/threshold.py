@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from perdix.policies.contract import Reason
 from perdix.policies.hosts.contract import HostsDecision, HostsSituation, Instance, ReleaseHost, Seen, impossible
@@ -27,6 +27,15 @@ class ThresholdOptions(Strict):
     queue_idle: Annotated[float, Field(ge=0)] = 1.0  # fewer stop one
     # CF of Algorithm 2, by which hosts are chosen here, too
     cached_factor: Annotated[float, Field(ge=0, le=1)] = CACHED_FACTOR
+
+    @model_validator(mode="after")
+    def _ordered(self) -> ThresholdOptions:
+        if self.queue_idle > self.queue_threshold + 1:  # items are whole: fewer than one more than there may be
+            raise ValueError(
+                f"queue_idle {self.queue_idle:g} is above queue_threshold {self.queue_threshold:g}, so the same queue "
+                "would start and stop an instance; lower queue_idle"
+            )
+        return self
 
 
 class Threshold:

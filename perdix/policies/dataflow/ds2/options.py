@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from perdix.models.dataflow.alignment import Mode
 from perdix.settings.strict import Strict
@@ -69,3 +69,9 @@ class Ds2Options(Strict):
     skew_bound: Annotated[float, Field(ge=1)] = 2.0
     alignment: Mode = "OFF"
     slot_sharing: bool = False
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Ds2Options:
+        if self.maximum is not None and self.minimum > self.maximum:
+            raise ValueError(f"minimum {self.minimum} is above maximum {self.maximum}; swap or widen them")
+        return self
