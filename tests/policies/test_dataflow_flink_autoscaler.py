@@ -27,11 +27,13 @@ def autoscaler(**options: Any) -> FlinkAutoscaler:
     return FlinkAutoscaler(FlinkAutoscalerOptions(**{**quick, **options}))
 
 
-def behind(steady: Steady, runs: Mapping[str, int], policy: FlinkAutoscaler, intervals: int) -> list[DataflowDecision]:
+def behind(
+    steady: Steady, runs: Mapping[str, int], policy: FlinkAutoscaler, intervals: int, **changes: Any
+) -> list[DataflowDecision]:
     """Follow a dataflow whose source is a log: what is not emitted waits before it."""
     emitted, _ = steady.emitted(runs)
     missing_per_s = steady.source_per_s["source"] - emitted["source"]
-    situation = steady.situation(runs, lag_records={"source": 0.0})
+    situation = steady.situation(runs, lag_records={"source": 0.0}, **changes)
     decisions = []
     for k in range(1, intervals + 1):
         decision = policy.decide(situation)
@@ -114,6 +116,15 @@ def test_partitions_and_key_groups_are_fitted() -> None:
     assert behind(steady, runs, autoscaler(), 12)[-1].parallelism["work"] == 24, "15 instances would be uneven"
     even = behind(steady, runs, autoscaler(alignment="OFF"), 12)[-1]
     assert even.parallelism == {"source": 1, "work": 15}
+
+
+@pytest.mark.parametrize("slots", [12, 13, 16, 128])
+def test_slots_bound_a_vertex_and_are_no_key_groups(slots: int) -> None:
+    graph = Dataflow((Operator("source", scalable=False), Operator("work", ("source",), 128, key_groups=128)))
+    steady = Steady(graph, {"source": 480.0}, {"work": Truth(100.0)})
+    shared = {"slots": slots, "slots_shared": True}
+    decisions = behind(steady, {"source": 1, "work": 2}, autoscaler(), 12, **shared)
+    assert decisions[-1].parallelism["work"] == 8, "7 instances would share 128 key groups unevenly"
 
 
 def test_what_is_not_to_be_scaled_stays() -> None:

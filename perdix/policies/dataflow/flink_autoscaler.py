@@ -110,7 +110,8 @@ class FlinkAutoscaler:
         known = [bound for bound in (situation.most_instances(operator.name), groups) if bound is not None]
         inputs = dict.fromkeys(operator.inputs, operator.key_groups is not None)
         partitions = operator.maximum if operator.is_source else None
-        return Vertex(operator.name, count, max(min(known, default=self.options.vertex_max), 1), inputs, partitions)
+        most = max(min(known, default=self.options.vertex_max), 1)
+        return Vertex(operator.name, count, most, inputs, partitions, groups)
 
     def _decision(
         self, situation: DataflowSituation, graph: Graph, decision: JobDecision, memory: Memory

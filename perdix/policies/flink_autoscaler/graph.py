@@ -14,10 +14,11 @@ class Vertex:
 
     name: str
     parallelism: int
-    maximum: int  # key groups: the parallelism that can be used at most
+    maximum: int  # the parallelism that can be used at most: key groups, unless ``groups`` says how many there are
     # Upstream vertex -> whether records are distributed to this one by the hash of a key. Empty: a source
     inputs: Mapping[str, bool] = field(default_factory=dict)
     partitions: int | None = None  # of a source, where they are known
+    groups: int | None = None  # key groups, where something else, such as slots, bounds the parallelism, too
 
     @property
     def is_source(self) -> bool:

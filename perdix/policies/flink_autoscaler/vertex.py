@@ -103,7 +103,7 @@ def align(vertex: Vertex, target: int, limits: Limits, mode: Alignment) -> int:
     applies = vertex.partitions is not None or any(vertex.inputs.values())
     if mode == "OFF" or not applies or target == vertex.parallelism:
         return target
-    shared_out = vertex.partitions or vertex.maximum
+    shared_out = vertex.partitions or vertex.groups or vertex.maximum
     cap = min(shared_out, vertex.maximum, limits.most)
     last = cap if target > vertex.parallelism else min(vertex.parallelism, cap)
     may_be_uneven = mode in {"BALANCED", "LEGACY_MAXIMISE_UTILISATION"}
