@@ -26,7 +26,7 @@ from perdix.assets.training.metadata import (
     some_jobs,
     tell_of_failures,
 )
-from perdix.assets.training.record import Gate, Trained, iterate_trained, publication_of, read_trained
+from perdix.assets.training.record import Gate, Trained, iterate_trained, not_again, publication_of, read_trained
 from perdix.control.clock import WallClock
 from perdix.models.registry import FleetCorrupt, TableGone, gate_locked
 from perdix.models.registry.fleet_table import is_whole
@@ -197,7 +197,8 @@ def _publish(context: dg.AssetExecutionContext, workspace: Workspace, model: Mod
     """Record the trainings of a run's jobs in MLflow, register the fleet, and promote where the gate says so."""
     watch, gate = Stopwatch(), model.gate(model, workspace)
     with watch.stage("read"):
-        trained = read_trained(workspace.paths().trainings / gate.registered, context.partition_keys)
+        folder = workspace.paths().trainings / gate.registered
+        trained = not_again(folder, read_trained(folder, context.partition_keys))
     if not any(one.usable for one in trained):
         context.log.warning(f"nothing to register: {trained[0].job}: {trained[0].why}")
         return dg.MaterializeResult(
@@ -208,7 +209,7 @@ def _publish(context: dg.AssetExecutionContext, workspace: Workspace, model: Mod
         through = _through_the_gate(context, workspace, model, gate, trained, watch)
         for one in trained:
             if one.promoted:
-                note_promoted(workspace.paths().trainings / gate.registered, one.job, one.digest)
+                note_promoted(folder, one.job, one.digest)
     promoted = sum(1 for one in trained if one.promoted)
     context.log.info(
         f"{gate.registered} version {through.published.version}: {promoted} of {len(trained)} job(s) promoted"

@@ -77,10 +77,7 @@ class Trained:
 
 
 def iterate_trained(folder: Path, jobs: Iterable[str]) -> Iterator[Trained]:
-    """Yield the kept trainings of ``jobs``; one that was never trained says so as its error.
-
-    A model that was promoted is promoted once: who is champion since may be a person's choice.
-    """
+    """Yield the kept trainings of ``jobs``; one that was never trained says so as its error."""
     for job in jobs:
         found = read_answer(folder, job)
         if found is None:
@@ -88,14 +85,23 @@ def iterate_trained(folder: Path, jobs: Iterable[str]) -> Iterator[Trained]:
         else:
             seconds, cpu_s = float(found.get("seconds", 0.0)), float(found.get("cpu_s", 0.0))
             result, digest = found.get("result", {}), sha256(orjson.dumps(found)).hexdigest()
-            if result.get("promote") and was_promoted(folder, job, digest):
-                result = {**result, "promote": False, "verdict": PROMOTED_BEFORE}
             yield Trained(job, result, found.get("error"), seconds, cpu_s, found.get("trace"), digest)
 
 
 def read_trained(folder: Path, jobs: Iterable[str]) -> list[Trained]:
     """Return the kept trainings of ``jobs``, as :func:`iterate_trained`."""
     return list(iterate_trained(folder, jobs))
+
+
+def not_again(folder: Path, trained: Iterable[Trained]) -> list[Trained]:
+    """Return trainings without the promotions that were made: who is champion since may be a person's choice."""
+    before = {"promote": False, "verdict": PROMOTED_BEFORE}
+    return [
+        replace(one, result={**one.result, **before})
+        if one.promoted and was_promoted(folder, one.job, one.digest)
+        else one
+        for one in trained
+    ]
 
 
 @dataclass(frozen=True)
