@@ -142,7 +142,7 @@ def _the_running_job(
     plan = live_plan_of(config, settings, profiling)
     if config.fail and not plan.fail:
         context.log.warning(f"{job}: no worker is made to fail: its file names no command 'profiling.fail'")
-    with running_job(workspace, settings, profiling) as live:
+    with running_job(settings, profiling) as live:
         yield plan, LiveDeployments(live, plan.first_per_s, profiling.fail or ())
 
 

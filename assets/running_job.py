@@ -5,8 +5,12 @@ Belongs here: what a job file must say before anything is done to the job. Does 
 """
 
 import fcntl
+import hashlib
+import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perdix.control.clock import WallClock
@@ -62,7 +66,7 @@ def require_target(settings: StreamJob) -> None:
 
 
 @contextmanager
-def running_job(workspace: "Workspace", settings: StreamJob, profiling: Profiling) -> Iterator["LiveJob"]:
+def running_job(settings: StreamJob, profiling: Profiling) -> Iterator["LiveJob"]:
     """Open a job's metrics, cluster and load, for one process at a time; at the end all of it is closed.
 
     Raises ``SettingsError`` while another process has it.
@@ -73,7 +77,7 @@ def running_job(workspace: "Workspace", settings: StreamJob, profiling: Profilin
     from perdix.targets.build import build_target
 
     load = Load(profiling.load)
-    with _alone(workspace, settings.name), closing(LiveSource()) as source, closing(build_target(settings)) as target:
+    with _alone(settings), closing(LiveSource()) as source, closing(build_target(settings)) as target:
         try:
             yield LiveJob(settings, source, target, load, WallClock())
         finally:
@@ -81,15 +85,18 @@ def running_job(workspace: "Workspace", settings: StreamJob, profiling: Profilin
 
 
 @contextmanager
-def _alone(workspace: "Workspace", job: str) -> Iterator[None]:
-    """Hold the job: a second profiling would take the first one's scale-out for the job's own."""
-    path = workspace.paths().root / "profiling" / f"{job}.lock"
-    path.parent.mkdir(exist_ok=True)
+def _alone(settings: StreamJob) -> Iterator[None]:
+    """Hold the job, of this machine's homes: a second profiling would take the first one's scale-out for its own."""
+    prometheus = "" if settings.prometheus is None else settings.prometheus.model_dump_json()
+    of = f"{settings.engine} {prometheus} {settings.target.model_dump_json()}"
+    folder = Path(tempfile.gettempdir()) / f"perdix-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    path = folder / f"{hashlib.sha256(of.encode()).hexdigest()[:32]}.lock"
     with path.open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise SettingsError(
-                f"job '{job}' is being profiled or sampled by another process; wait until that has ended"
+                f"job '{settings.name}' is being profiled or sampled by another process; wait until that has ended"
             ) from None
         yield

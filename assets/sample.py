@@ -111,7 +111,7 @@ def sample_job(
         context.log.error(f"{job}: {what}")
 
     sampled = what_is_sampled(config, job, workspace)
-    with _instances(workspace, sampled, config) as instances:
+    with _instances(sampled, config) as instances:
         found = sample_operator(
             job,
             sampled.rule,
@@ -125,7 +125,7 @@ def sample_job(
 
 
 @contextmanager
-def _instances(workspace: Workspace, sampled: Sampled, config: SampleConfig) -> "Iterator[SamplingInstances]":
+def _instances(sampled: Sampled, config: SampleConfig) -> "Iterator[SamplingInstances]":
     from perdix.profiling.live.sampling import LiveSamplingInstances
     from perdix.profiling.twin_sampling import TwinSamplingInstances
 
@@ -133,7 +133,7 @@ def _instances(workspace: Workspace, sampled: Sampled, config: SampleConfig) -> 
         yield TwinSamplingInstances(sampled.of, config.seed, start_s=int(WallClock().now_s()))
         return
     settings, profiling = sampled.of
-    with running_job(workspace, settings, profiling) as live:
+    with running_job(settings, profiling) as live:
         yield LiveSamplingInstances(live, profiling)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,8 @@ FLINK = "target: {kind: flink, url: 'http://127.0.0.1:9'}\n"
 
 
 @pytest.fixture
-def workspace(tmp_path: Path) -> Workspace:
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     (tmp_path / "conf" / "jobs").mkdir(parents=True)
     return Workspace(home=str(tmp_path / "home"), conf=str(tmp_path / "conf"))
 
@@ -65,7 +67,7 @@ def test_the_load_ends_with_what_it_was_made_for_whatever_happens(workspace: Wor
     processes = []
 
     def interrupted() -> None:
-        with running_job(workspace, *profilable_job(workspace, "orders")) as live:
+        with running_job(*profilable_job(workspace, "orders")) as live:
             live.load.at(5.0)
             assert isinstance(live.load, Load)
             assert live.load._running is not None
@@ -77,13 +79,13 @@ def test_the_load_ends_with_what_it_was_made_for_whatever_happens(workspace: Wor
     assert processes[0].poll() is not None
 
 
-def test_a_job_is_profiled_by_one_process_at_a_time(workspace: Workspace) -> None:
+def test_a_job_is_profiled_by_one_process_at_a_time(workspace: Workspace, tmp_path: Path) -> None:
     """The second one would take the first one's scale-out for the job's own, and give it back at its end."""
     written(workspace, PROMETHEUS + FLINK + LOAD)
-    found = profilable_job(workspace, "orders")
-    with running_job(workspace, *found):
-        second = running_job(workspace, *found)
+    found, elsewhere = profilable_job(workspace, "orders"), Workspace(home=str(tmp_path / "2"), conf=workspace.conf)
+    with running_job(*found):
+        second = running_job(*profilable_job(elsewhere, "orders"))
         with pytest.raises(SettingsError, match="is being profiled or sampled by another process"):
             second.__enter__()
-    with running_job(workspace, *found):
+    with running_job(*found):
         pass
