@@ -102,3 +102,32 @@ def test_names_that_are_not_known_are_answered_with_those_that_are(tmp_path: Pat
         load_topology("tinny", tmp_path)
     with pytest.raises(SettingsError, match="no pattern 'round'; known: flat"):
         load_topology("tiny", tmp_path).pattern("round")
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        (TINY + "hosts: {at_start: 5, most: 3}\n", "at_start is 5, and at most 3 may be leased"),
+        (
+            TINY.replace(
+                "}}\npatterns", "}, sum: {duration_ms: 9, cpu_cores: 0.6, memory_mb: 9, inputs: [count]}}\npatterns"
+            )
+            + "hosts: {cores: 1}\n",
+            "of count, sum on one host: 1.1 cores and 509 MB, more than a host has .* at_start",
+        ),
+        (TINY.replace("levels: [3]", "walk: {seed: 1, start: 100}"), "start 100 .* 1..8"),
+        (TINY.replace("levels: [3]", "walk: {seed: 1, start: 5, lowest: 6, highest: 4}"), "start 5 .* 6..4"),
+    ],
+)
+def test_a_topology_that_cannot_begin_is_refused(changed: str, words: str, tmp_path: Path) -> None:
+    (tmp_path / "tiny.yaml").write_text(changed)
+    with pytest.raises(SettingsError, match=words):
+        load_topology("tiny", tmp_path)
+
+
+def test_operators_that_fit_on_the_hosts_at_the_start_are_read(tmp_path: Path) -> None:
+    more = TINY.replace(
+        "}}\npatterns", "}, sum: {duration_ms: 9, cpu_cores: 0.6, memory_mb: 9, inputs: [count]}}\npatterns"
+    )
+    (tmp_path / "tiny.yaml").write_text(more + "hosts: {cores: 1, at_start: 2}\n")
+    assert load_topology("tiny", tmp_path).hosts.at_start == 2

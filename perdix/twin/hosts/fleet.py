@@ -6,9 +6,7 @@ from collections.abc import Iterator
 
 from perdix.twin.hosts.leased import Container, Event, ImpossibleError, Kind, LeasedHost
 from perdix.twin.hosts.luck import Luck
-from perdix.twin.hosts.parameters import Topology
-
-NOTHING = 1e-9
+from perdix.twin.hosts.parameters import NOTHING, Topology
 
 
 class Fleet:

@@ -17,6 +17,7 @@ Positive = Annotated[float, Field(gt=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Seconds = Annotated[float, Field(ge=0, le=3_600)]
 LEVELS = {"real-time": 1.0, "near": 2.0, "relaxed": 5.0}  # the paper's
+NOTHING = 1e-9  # of room: what sums of cores are rounded by
 DOWN_BELOW, UP_ABOVE = 0.4, 0.6  # equation 6: how a walk moves
 
 
@@ -47,6 +48,12 @@ class Walk(Strict):
     # lowest, highest: the paper chose walks that stay within them; so must this one
     lowest: Annotated[int, Field(ge=0)] = 1
     highest: Annotated[int, Field(ge=1)] = 8
+
+    @model_validator(mode="after")
+    def _within_its_bounds(self) -> Self:
+        if not self.lowest <= self.start <= self.highest:
+            raise ValueError(f"start {self.start} is not within {self.lowest}..{self.highest}; change one of the three")
+        return self
 
     def machines(self, count: int) -> Values:
         """Return the first ``count`` values of the walk, held within its bounds."""
@@ -210,6 +217,7 @@ class Topology(Strict):
                     f"({self.hosts.cores:g} cores, {self.hosts.memory_mb:g} MB); take larger hosts"
                 )
         self._no_circle()
+        self._can_begin()
         if self.measuring.look_every_s % self.measuring.every_s:
             raise ValueError("measuring: look_every_s must be a multiple of every_s")
         return self
@@ -224,6 +232,21 @@ class Topology(Strict):
             placed.update(ready)
             for name in ready:
                 del left[name]
+
+    def _can_begin(self) -> None:
+        hosts, operators = self.hosts, list(self.operators)
+        if hosts.most is not None and hosts.at_start > hosts.most:
+            raise ValueError(f"hosts: at_start is {hosts.at_start}, and at most {hosts.most} may be leased; lower it")
+        for number in range(hosts.at_start):
+            dealt = operators[number :: hosts.at_start]
+            cores = sum(self.operators[name].cpu_cores for name in dealt)
+            memory_mb = sum(self.operators[name].memory_mb for name in dealt)
+            if cores > hosts.cores + NOTHING or memory_mb > hosts.memory_mb + NOTHING:
+                raise ValueError(
+                    f"hosts: the twin begins with an instance of {', '.join(dealt)} on one host: {cores:g} cores and "
+                    f"{memory_mb:g} MB, more than a host has ({hosts.cores:g} cores, {hosts.memory_mb:g} MB); raise "
+                    "at_start, or take larger hosts"
+                )
 
     def targets(self, name: str) -> tuple[str, ...]:
         """Return the operators that take what a sensor or an operator emits."""
