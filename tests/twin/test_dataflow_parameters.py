@@ -157,3 +157,12 @@ def test_shares_and_bursts_keep_their_sums() -> None:
     assert physics.shares(2, 0.2).tolist() == [0.5, 0.5]
     assert physics.shares(1, 0.7).tolist() == [1.0]
     assert physics.burst_factors(10, 2, 1.4).mean() == pytest.approx(1.0)
+
+
+def test_an_optimum_that_no_slots_hold_is_none() -> None:
+    operators = {"a": SOURCE, "b": {"inputs": ["a"], "capacity_per_s": 20}}
+    held = DataflowParameters.model_validate({"name": "x", "operators": operators, "slots": 6, "sharing": False})
+    assert optimum(held, {"a": 100.0}) == {"a": 1, "b": 5}
+    lacking = held.model_copy(update={"slots": 5})
+    with pytest.raises(ValueError, match="6 slots are taken, as none is shared, and there are 5"):
+        optimum(lacking, {"a": 100.0})

@@ -38,7 +38,7 @@ class Phase:
     from_s: int
     until_s: int
     target_per_s: Mapping[str, float]  # source -> records/s
-    optimum: Parallelism | None  # the least that sustains it; ``None``: nothing does, because of skew
+    optimum: Parallelism | None  # the least that sustains it; ``None``: nothing does, because of skew or slots
     balanced_optimum: Parallelism | None  # the same as if no instance were hotter than the others
     # Parallelism at the start of the phase and after each rescale that was asked for in it
     path: tuple[Parallelism, ...]

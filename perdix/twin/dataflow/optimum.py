@@ -42,7 +42,8 @@ def optimum(
 
     Noise and bursts left out: in the mean. Operators that are not to be scaled keep what they start with.
 
-    Raises ``ValueError``, naming the operator that cannot take its part with all the instances that it can have.
+    Raises ``ValueError``, naming the operator that cannot take its part with all the instances that it can have, or
+    the slots that do not hold all together.
 
     ``even``: as if no instance were hotter than the others.
     """
@@ -61,6 +62,9 @@ def optimum(
                 f"instances{hot}; lower the rates, or raise its maximum"
             )
         found[name] = least
+    lacking = parameters.without_room(found)
+    if lacking is not None:
+        raise ValueError(f"{lacking}; lower the rates, or raise slots")
     return found
 
 
