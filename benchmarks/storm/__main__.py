@@ -42,7 +42,7 @@ def storm(player: Player, options: argparse.Namespace) -> dict[str, Any]:
     began_s = time.perf_counter()
     while steps < options.steps and number < options.first + options.episodes:
         given = episode(options.seed, number, kinds)
-        run = player.play(given, compared=not options.plant)
+        run = player.play(given)
         steps += run.steps
         happened.update(one.kind for one in given.faults)
         if run.violations:

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from benchmarks.storm.climate import START_SCALE_OUT
+from benchmarks.storm.climate import MAXIMUM, START_SCALE_OUT
 from benchmarks.storm.episodes import Wrap
 from benchmarks.storm.process import Process
 from perdix.control import observe, tenure
 from perdix.control.fleet_report import FleetReport
+from perdix.control.reconcile import Event
 from perdix.control.state import ledger as state_ledger
 from perdix.control.tenure import Tenure
 from perdix.settings.stream_job import Bounds, StreamJob
@@ -22,20 +23,19 @@ from perdix.targets.contract import Running, Target
 from perdix.telemetry.quality import Quality, assess
 
 
-class OtherKeys:
-    """A target that is asked with another key each time."""
+class Changed:
+    """A target that is asked for something else than was decided."""
 
-    def __init__(self, inner: Target) -> None:
-        self._inner = inner
-        self._number = itertools.count()
+    def __init__(self, inner: Target, change: Callable[[int, str], tuple[int, str]]) -> None:
+        self._inner, self._change = inner, change
 
     def read(self) -> Running:
         """Return what runs."""
         return self._inner.read()
 
     def scale(self, scale_out: int, idempotency_key: str, *more: Any, **others: Any) -> Running:
-        """Ask with a new key."""
-        return self._inner.scale(scale_out, f"{idempotency_key}-{next(self._number)}", *more, **others)
+        """Ask for what the change makes of it."""
+        return self._inner.scale(*self._change(scale_out, idempotency_key), *more, **others)
 
     def close(self) -> None:
         """Close the target."""
@@ -45,7 +45,14 @@ class OtherKeys:
 @contextmanager
 def another_key() -> Iterator[Wrap]:
     """Let each retry use another key."""
-    yield OtherKeys
+    number = itertools.count()
+    yield lambda target: Changed(target, lambda scale_out, key: (scale_out, f"{key}-{next(number)}"))
+
+
+@contextmanager
+def out_of_bounds() -> Iterator[Wrap]:
+    """Ask for more than the job may have."""
+    yield lambda target: Changed(target, lambda scale_out, key: (scale_out + MAXIMUM, key))
 
 
 @contextmanager
@@ -88,11 +95,45 @@ def stuck_after_a_restart() -> Iterator[Wrap]:
         begun(process, name, url, folder, *more, **others)
 
     def stuck(process: Process, jobs: Sequence[StreamJob], heartbeat: Path) -> FleetReport:
-        kept = {"bounds": Bounds(minimum=START_SCALE_OUT, maximum=START_SCALE_OUT)} if process in again else {}
-        return tick(process, [job.model_copy(update=kept) for job in jobs], heartbeat)
+        return tick(process, _kept(jobs) if process in again else jobs, heartbeat)
 
     with mock.patch.object(Process, "__init__", begins), mock.patch.object(Process, "tick", stuck):
         yield lambda target: target
+
+
+@contextmanager
+def hurt_by_its_neighbour() -> Iterator[Wrap]:
+    """Let each job keep its size once the target of any cannot be reached."""
+    tick, hurt = Process.tick, set[Process]()
+
+    def hurts(process: Process, jobs: Sequence[StreamJob], heartbeat: Path) -> FleetReport:
+        report = tick(process, _kept(jobs) if process in hurt else jobs, heartbeat)
+        if any(one.event is Event.UNREACHABLE for one in report.reports.values()):
+            hurt.add(process)
+        return report
+
+    with mock.patch.object(Process, "tick", hurts):
+        yield lambda target: target
+
+
+@contextmanager
+def jobs_left_out() -> Iterator[Wrap]:
+    """Let a tick serve nobody."""
+    tick = Process.tick
+    with mock.patch.object(Process, "tick", lambda process, _, heartbeat: tick(process, (), heartbeat)):
+        yield lambda target: target
+
+
+@contextmanager
+def tick_that_raises() -> Iterator[Wrap]:
+    """Let each tick raise."""
+    with mock.patch.object(Process, "tick", side_effect=RuntimeError("planted")):
+        yield lambda target: target
+
+
+def _kept(jobs: Sequence[StreamJob]) -> list[StreamJob]:
+    bounds = Bounds(minimum=START_SCALE_OUT, maximum=START_SCALE_OUT)
+    return [job.model_copy(update={"bounds": bounds}) for job in jobs]
 
 
 PLANTS: Mapping[str, Callable[[], Any]] = {
@@ -101,4 +142,8 @@ PLANTS: Mapping[str, Callable[[], Any]] = {
     "key": another_key,
     "window": any_window,
     "stuck": stuck_after_a_restart,
+    "bounds": out_of_bounds,
+    "neighbour": hurt_by_its_neighbour,
+    "left out": jobs_left_out,
+    "raises": tick_that_raises,
 }
