@@ -2,7 +2,7 @@
 
 A step is one tick of one controller. What is printed and written: how many steps were made, which oracles did not hold,
 and for each of those the fewest faults that it takes. The exit status is 1 when there are any. ``--replay FILE`` plays
-the shrunk episodes of such a file again.
+the shrunk episodes of such a file, or its crashes, again.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+from benchmarks.storm.climate import EPISODE_MIN
 from benchmarks.storm.crashes import CLIMATES, crashes
 from benchmarks.storm.episodes import Episode, Player, episode
 from benchmarks.storm.faults import KINDS
@@ -75,11 +76,12 @@ def storm(player: Player, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def replayed(player: Player, path: Path) -> dict[str, Any]:
-    """Play the shrunk episodes of a storm again."""
+    """Play the shrunk episodes of a storm, or the crashes that were found, again."""
     found = []
     steps = 0
     for one in json.loads(path.read_text(encoding="utf-8"))["found"]:
-        run = player.play(Episode.from_json(one["shrunk"]))
+        given = Episode.from_json(one.get("shrunk") or {name: one[name] for name in Episode.__dataclass_fields__})
+        run = player.play(given, compared=given.minutes == EPISODE_MIN, crash_at=one.get("boundary"))
         steps += run.steps
         found += [vars(violation) for violation in run.violations[:1]]
     return {"commit": commit(), "steps": steps, "violations": len(found), "found": found}

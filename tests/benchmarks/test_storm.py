@@ -1,6 +1,7 @@
 """A slice of the storm on fixed seeds, and what it must find: bugs that are planted on purpose."""
 
 import functools
+import json
 import sys
 from pathlib import Path
 from unittest.mock import Mock
@@ -8,7 +9,7 @@ from unittest.mock import Mock
 import pytest
 
 from benchmarks.storm import process
-from benchmarks.storm.__main__ import main, soaked
+from benchmarks.storm.__main__ import main, replayed, soaked
 from benchmarks.storm.answers import BAD_ANSWERS
 from benchmarks.storm.climate import START_S, places
 from benchmarks.storm.crashes import crashes
@@ -219,6 +220,13 @@ def test_a_controller_that_is_stuck_after_a_restart_is_found_by_a_crash():
     with PLANTS["stuck"]() as wrap:
         first = next(crashes(Player(wrap), 1, (2,)))
     assert [one["oracle"] for one in first["found"]] == ["end state"]
+
+
+def test_a_crash_that_was_found_is_played_again(tmp_path: Path):
+    crash = {**Episode(2, 1, (), 4).to_json(), "boundary": 40, "steps": 4, "found": []}
+    (tmp_path / "crashes.json").write_text(json.dumps({"found": [crash]}))
+    again = replayed(Player(), tmp_path / "crashes.json")
+    assert (again["steps"], again["violations"]) == (4, 0)
 
 
 @pytest.mark.parametrize("how", ["--crashes", "--soak"])
