@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+FORGOTTEN_S = 1.0  # of a sum that faded: less is as good as nothing, also where nothing is allowed
+
 
 def since(at_s: float | None, now_s: float, *, memory_s: float, longest_s: float) -> tuple[float, float]:
     """Return the factor by which sums have faded since they were last counted, and the seconds to count now.

@@ -37,7 +37,7 @@ class LateAt:
     def overspent(self, scale_out: int, budget: float) -> bool:
         """Whether a size was late for more than the share ``budget`` of the time, of hours at least."""
         late_s, seen_s = self.sizes.get(scale_out, (0.0, 0.0))
-        return late_s > budget * max(seen_s, LEAST_S)
+        return late_s > max(budget * max(seen_s, LEAST_S), fading.FORGOTTEN_S)
 
     def ran(self, scale_out: int) -> bool:
         """Whether a size ran, so long or so late that it is remembered."""
@@ -46,6 +46,7 @@ class LateAt:
     def share(self, scale_out: int, believed: float) -> float:
         """Return the share of the time in which a size is late: as measured, beside what is believed of it."""
         late_s, seen_s = self.sizes.get(scale_out, (0.0, 0.0))
+        late_s = late_s if late_s > fading.FORGOTTEN_S else 0.0
         return (late_s + believed * BELIEVED_S) / (seen_s + BELIEVED_S)
 
     def to_state(self) -> dict[str, Any]:

@@ -34,6 +34,15 @@ def test_it_takes_hours_to_overspend():
     assert not minutes(0.055, 660).overspent(5, 0.05)
 
 
+def test_without_a_budget_a_late_minute_is_forgotten_as_well():
+    late_at = LateAt(at_s=0.0).counted(60.0, 4, 1.0, longest_s=600.0)
+    assert late_at.overspent(4, 0.0)
+    for at_s in range(660, 3 * 86_400, 600):
+        late_at = late_at.counted(float(at_s), 4, 0.0, longest_s=600.0)
+    assert not late_at.overspent(4, 0.0)
+    assert late_at.share(4, 0.0) == 0.0
+
+
 def test_a_size_is_remembered_after_it_was_left_and_forgotten_after_days():
     left = minutes(0.0, 60, scale_out=5, begun=minutes(0.10, 600), begin_s=1e6 + 600 * MINUTE_S)
     assert left.share(4, 0.0) > 0.06

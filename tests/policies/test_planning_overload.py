@@ -28,11 +28,12 @@ def test_a_load_above_what_the_most_workers_take_keeps_them(situate):
 HOPELESS = {"load": 1_000.0, "lag_records": 3e6, "minutes": np.full(720, 1_000.0), "bounds": (4, 6), "scale_out": 6}
 
 
-def overloaded(situate, spread_of_four, **changes):
+def overloaded(situate, spread_of_four, unit=1.0, **changes):
     """Six workers take 990/s of 1,000; four are believed to take 960, within a spread."""
+    four, six = 960.0 * unit, 990.0 * unit
     known = {
-        4: Estimate(4, 960.0, 960.0 / spread_of_four, 960.0 * spread_of_four, False, "test"),
-        6: Estimate(6, 990.0, 985.0, 995.0, False, "test"),
+        4: Estimate(4, four, four / spread_of_four, four * spread_of_four, False, "test"),
+        6: Estimate(6, six, 985.0 * unit, 995.0 * unit, False, "test"),
     }
     given = {**HOPELESS, "since_rescale_s": 3_600.0, **changes}
     return Perdix().decide(replace(situate(**given, latency_p95_ms=900_000.0), capacities=known))
@@ -43,6 +44,13 @@ def test_where_nothing_holds_the_size_that_may_is_tried(situate):
     decision = overloaded(situate, 1.2)
     assert (decision.scale_out, decision.reason) == (4, Reason.SCALE_MAXIMUM)
     assert "no size is sure to catch up, 4 workers most likely" in decision.sentence
+
+
+def test_what_may_hold_is_tried_however_small_the_load(situate):
+    """The very same job counted in other units: one of a record in ten seconds."""
+    minutes, lag = 1e-4 * HOPELESS["minutes"], 1e-4 * HOPELESS["lag_records"]
+    decision = overloaded(situate, 1.2, unit=1e-4, load=0.1, lag_records=lag, minutes=minutes)
+    assert (decision.scale_out, decision.reason) == (4, Reason.SCALE_MAXIMUM)
 
 
 def test_a_size_that_surely_fails_or_that_just_began_is_not_left_for_another(situate):

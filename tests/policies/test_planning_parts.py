@@ -196,6 +196,19 @@ def test_more_load_is_never_expected_to_be_less_late(seen):
     assert ((shares >= 0) & (shares <= 1)).all()
 
 
+def test_without_a_budget_a_late_minute_is_forgotten_as_well():
+    spent = Spent(at_s=0.0).counted(60.0, 1.0, 0.0, longest_s=600.0)
+    assert spent.left(0.0) < 0.0
+    for at_s in range(660, 3 * 86_400, 600):
+        spent = spent.counted(float(at_s), 0.0, 0.0, longest_s=600.0)
+    assert (spent.left(0.0), spent.share(0.0)) == (1.0, 1.0)
+
+
+@pytest.mark.parametrize("budget", [1e-4, 1e-5, 1e-9])
+def test_no_budget_is_as_dear_as_none_at_all(budget):
+    assert Spent().price(budget) <= Spent().price(0.0)
+
+
 def test_what_no_worker_would_have_spared_does_not_raise_the_price():
     """At a load that is next to nothing, windows take long to fill: more workers make it worse."""
     cured = uncured = Spent()

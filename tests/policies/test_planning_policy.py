@@ -11,6 +11,8 @@ from perdix.policies.contract import Reason
 from perdix.policies.planning.lateness import Lateness
 from perdix.policies.planning.policy import Perdix, PerdixOptions
 from perdix.settings.stream_job import Objectives
+from perdix.telemetry.lateness import SeenLate
+from tests.policies.conftest import NOW_S
 from tests.policies.planned import DAY, decide, lost
 
 
@@ -309,3 +311,14 @@ def test_how_many_run_does_not_say_how_many_are_needed(situate, late_s):
         gone_to.add(decide(situate, scale_out=runs, memory=memory, **given).scale_out)
     assert len(gone_to) == 1
     assert max(gone_to) <= 5
+
+
+@pytest.mark.parametrize("tick_s", [10.0, 60.0, 300.0])
+def test_a_stop_counts_alike_however_often_is_looked(situate, tick_s):
+    calm = SeenLate(np.array([NOW_S]), np.array([0.0]))
+    before = situate(scale_out=5, minutes=np.full(200, 3_500.0), tick_interval_s=tick_s, seen_late=calm)
+    memory, later_s = Perdix().decide(before).memory, NOW_S + 600.0
+    late = SeenLate(np.arange(NOW_S + 10.0, later_s + 1.0, 10.0), np.ones(60))
+    stood = replace(before, now_s=later_s, memory=memory, latency_p95_ms=9_000.0, seen_late=late)
+    stood = replace(stood, forecast=replace(before.forecast, origin_s=later_s))
+    assert Perdix().decide(stood).memory["spent"]["late_s"] == pytest.approx(600.0)

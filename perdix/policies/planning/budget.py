@@ -57,13 +57,13 @@ class Spent:
         """Return how much is spent of what is meant to be: 1 when that is spent as fast as it is given."""
         budget *= AIM
         if budget <= 0.0:
-            return math.inf if self.ours_s > 0 else 1.0
+            return math.inf if self.ours_s > fading.FORGOTTEN_S else 1.0
         unseen = max(MEMORY_S - self.seen_s, 0.0)
         return (self.ours_s + ASSUMED * budget * unseen) / (budget * (self.seen_s + unseen))
 
     def left(self, budget: float) -> float:
         """Return what is left of the whole budget of what is remembered: 1 is all of it, below 0 it is overspent."""
-        if self.late_s <= 0.0:
+        if self.late_s <= fading.FORGOTTEN_S:
             return 1.0
         given_s = budget * max(self.seen_s, MEMORY_S)
         return max(1.0 - self.late_s / given_s, LEAST_LEFT) if given_s > 0.0 else LEAST_LEFT
@@ -96,4 +96,4 @@ class Spent:
         if budget <= 0.0:
             return math.exp(NO_BUDGET)
         follows = math.exp(min(STEEP * (min(self.share(budget), MOST) - 1.0) + self.usual, DEAREST))
-        return follows * USUAL_BUDGET / budget
+        return min(follows * USUAL_BUDGET / budget, math.exp(NO_BUDGET))

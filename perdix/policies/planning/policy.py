@@ -44,6 +44,8 @@ CARRIED = 0.95  # of the most that any size takes: no more load is planned for
 HOPELESS = 0.9  # of the course late: what runs does not catch up within it
 CLEARLY_MORE = 1.05  # times what runs takes
 CATCHES_UP = 1.05  # times the load: so much must a size take
+TINY_PER_S = 1e-6  # records/s: less is no load
+STOPS_S = 600.0  # between two looks that count as seen: meanwhile the job may have stood still
 LEAST_CHANCE, MORE_LIKELY = 0.1, 5.0  # that another size does, and times as likely as what runs
 
 
@@ -135,7 +137,7 @@ def _allowed_s(situation: Situation) -> float:
 
 def _remembered(situation: Situation) -> dict[str, Any]:
     """Return what is remembered: the budget that was spent, and since when next to nothing waits."""
-    waits, lag, longest_s = situation.behind, situation.lag_records, 10.0 * situation.tick_interval_s
+    waits, lag, longest_s = situation.behind, situation.lag_records, max(10.0 * situation.tick_interval_s, STOPS_S)
     spent = Spent.of_memory(situation.memory)
     measured = _late_since(situation, spent.at_s, longest_s)
     late = float(waits) if measured is None else measured
@@ -304,7 +306,7 @@ def _another_chance(situation: Situation, sizes: Sizes, found: Programme) -> int
     stands = situation.behind and situation.known_minutes >= LEAST_MINUTES and situation.since_rescale_s >= STOOD_S
     if not stands or found.late_s[runs] < HOPELESS * whole_s:
         return None
-    needed = CATCHES_UP * max(float(situation.forecast.mean.mean()), situation.workload_per_s, 1.0)
+    needed = CATCHES_UP * max(float(situation.forecast.mean.mean()), situation.workload_per_s, TINY_PER_S)
     chances = ndtr(np.log(sizes.per_s / needed) / np.maximum(np.hypot(sizes.log_sd, sizes.doubt), LEAST_SD))
     likeliest = int(np.where(sizes.barred > 0.0, -1.0, chances).argmax())
     return likeliest if chances[likeliest] > max(LEAST_CHANCE, MORE_LIKELY * chances[runs]) else None
