@@ -1,7 +1,7 @@
 """A job's own physics as a twin: its learned capacities, its usual latency, its restarts as far as they were seen.
 
 No other job's twin stands in: capacities are a table, one for each scale-out, and nothing is drawn but the noise within
-a step. Records are counted in a unit of which a worker takes many, because a twin knows whole records only.
+a step. Records are counted in a unit of which a worker takes many, because a twin has workers of 1/s and more only.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def own_physics(name: str, learned: Learned, objectives: Objectives) -> OwnPhysi
             "keys": {"skew_spread": 0.0, "wobble": 0.0},
             "restart": {} if standstill_s is None else _restart(standstill_s),
             "latency": {"base_ms": _base_ms(learned, objectives)},
-            "workload": {"shape": "constant", "peak_per_s": 1.0},
+            "workload": {"shape": "constant", "peak_per_s": UNIT_PER_S},
             "start_scale_out": 1,
         }
     )

@@ -74,6 +74,7 @@ class JobTwin:
         step_s: int = 1,
     ) -> None:
         self.parameters = parameters
+        self._least = parameters.least_records
         self.step_s = step_s
         self.seed = seed
         maximum = parameters.workers.maximum
@@ -136,8 +137,11 @@ class JobTwin:
         return Totals(self._arrived, self._replayed, self._processed, self._lag)
 
     def arrivals(self, second: int, count: int) -> Values:
-        """Return records in each of ``count`` seconds from epoch second ``second``: whole numbers, ``(count,)``."""
-        return np.maximum(np.rint(self._arrivals(second, count)), 0.0)
+        """Return records in each of ``count`` seconds from epoch second ``second``, ``(count,)``.
+
+        Multiples of :attr:`TwinParameters.least_records`, as all that is counted here.
+        """
+        return np.maximum(self._least * np.rint(self._arrivals(second, count) / self._least), 0.0)
 
     def current_capacity(self) -> float:
         """Return the true capacity of this deployment, records/s, once warm and without second-to-second noise."""
@@ -334,7 +338,7 @@ class JobTwin:
         ends_s = np.arange(1.0, seconds + 1.0, dtype=np.float64) * step_s + self._now_s
         uptime_s = ends_s - self._started_s
         speed = self._observables.speed(uptime_s, failed=self._after_failure)
-        capacity = np.floor(self.current_capacity() * speed * step_s) if running else np.zeros(seconds)
+        capacity = self._least * np.floor(running * self.current_capacity() * speed * step_s / self._least)
         lag = physics.backlog(self._lag, arrived, capacity)
         processed = np.concatenate(([self._lag], lag[:-1])) + arrived - lag
         progress = self._progress + np.cumsum(processed)

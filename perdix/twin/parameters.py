@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated, Self
 
@@ -20,6 +21,8 @@ from perdix.twin.workloads import WorkloadSpec
 Positive = Annotated[float, Field(gt=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Spread = Annotated[float, Field(ge=0, le=1)]
+FEW_PER_S = 1_000.0  # of a worker or of the job: below, whole records each second would make it another job
+PART_OF_RECORD = 2.0**-10  # a power of two, so that sums stay exact
 KEY_GROUPS = 128  # Flink's maximum parallelism of a small job that sets none
 
 
@@ -240,6 +243,12 @@ class TwinParameters(Strict):
     heap: Annotated[Heap | None, Field(exclude_if=lambda heap: heap is None)] = None  # digests stay as they were
     workload: WorkloadSpec
     start_scale_out: Annotated[int, Field(ge=1)] = 4
+
+    @property
+    def least_records(self) -> float:
+        """What the twin counts in: whole records, or parts of them where there are few per second."""
+        few = min(self.workers.capacity_per_s, self.workload.peak_per_s or math.inf) < FEW_PER_S
+        return PART_OF_RECORD if few else 1.0
 
     @field_validator("keys")
     @classmethod

@@ -103,7 +103,7 @@ def bottleneck_per_s(capacities: Values, shares: Values) -> Values:
 def backlog(before: float, arrived: Values, capacity: Values) -> Values:
     """Return the backlog at the end of each step: ``b_t = max(0, b_{t-1} + arrived_t - capacity_t)`` (Lindley).
 
-    In one pass, and exact for whole numbers: with ``s`` the running sum of arrivals less capacity,
+    In one pass, and exact for multiples of a power of two: with ``s`` the running sum of arrivals less capacity,
     ``b_t = s_t - min(-before, min_{u <= t} s_u)``.
     """
     surplus = np.cumsum(arrived - capacity)

@@ -53,9 +53,13 @@ def hill(seconds: int = int(3600 * HOURS)) -> np.ndarray:
     return 0.15 + 0.65 * np.sin(np.pi * np.arange(seconds) / seconds) ** 2
 
 
-@pytest.mark.parametrize("name", ["wordcount", "ads", "traffic"])
-def test_what_is_said_of_a_plan_comes_true_on_the_twin_to_the_second(name: str) -> None:
-    case = case_of(checkpointing_always(name), hill())
+@pytest.mark.parametrize(("name", "per_s"), [("wordcount", None), ("ads", None), ("traffic", None), ("traffic", 1.0)])
+def test_what_is_said_of_a_plan_comes_true_on_the_twin_to_the_second(name: str, per_s: float | None) -> None:
+    parameters = checkpointing_always(name)
+    if per_s is not None:
+        workers = parameters.workers.model_copy(update={"capacity_per_s": per_s})
+        parameters = parameters.model_copy(update={"workers": workers})
+    case = case_of(parameters, hill())
     found = frontier_of(case)
     assert len(found.plans) > 5
     for plan in found.plans[::3]:

@@ -97,6 +97,43 @@ def test_above_capacity_exactly_the_surplus_waits(parameters):
     assert twin.totals.lag == 100 * (3_000 - capacity)
 
 
+def test_a_job_of_few_records_behaves_as_one_of_many(parameters):
+    def played(unit: float) -> JobTwin:
+        own = parameters(
+            workers={"capacity_per_s": 2 * unit, "capacity_noise": 0.02},
+            restart={"warm_up_s": 30},
+            workload={"peak_per_s": 2.7 * unit, "noise": 0.05},
+        )
+        twin = JobTwin(own, 3)
+        twin.step(1_800)
+        twin.rescale(3, "a")
+        twin.step(600)
+        twin.fail()
+        twin.step(1_200)
+        return twin
+
+    few, many = played(1), played(1_000)
+    assert 1_000 * few.totals.arrived == pytest.approx(many.totals.arrived, rel=1e-3)
+    assert 1_000 * few.totals.processed == pytest.approx(many.totals.processed, rel=1e-3)
+    for name in ("arrived", "capacity"):
+        seen, wanted = (twin.history.column(name).mean() / twin.current_capacity() for twin in (few, many))
+        assert seen == pytest.approx(wanted, rel=1e-3), name
+    assert few.totals.arrived + few.totals.replayed == few.totals.processed + few.totals.lag  # exact, here as well
+    late = [(twin.history.column("latency_p95_ms") > 2_000).mean() for twin in (few, many)]
+    assert late[0] == pytest.approx(late[1], abs=0.005)
+
+
+def test_few_records_arrive_at_workers_that_take_many(parameters):
+    twin = JobTwin(parameters(workload={"peak_per_s": 0.4}), 3)
+    twin.step(3_600)
+    assert twin.totals.arrived == pytest.approx(0.4 * 3_600, rel=1e-3)
+
+
+def test_a_job_of_many_records_counts_whole_ones(parameters):
+    twin = JobTwin(parameters(workload={"peak_per_s": 1_500.4}), 3)
+    assert (twin.arrivals(0, 60) == 1_500).all()
+
+
 def test_latency_is_what_the_oldest_record_waited(parameters):
     twin = JobTwin(parameters(workload={"peak_per_s": 3_000.0}), 3)
     capacity = np.floor(twin.current_capacity())

@@ -21,6 +21,7 @@ from perdix.twin import physics
 from perdix.twin.job import JobTwin
 from perdix.twin.observables import Observables
 from perdix.twin.parameters import Latency, Restart, TwinParameters
+from perdix.twin.workloads import arrivals_from
 
 MUCH_PER_S = 1e12  # a capacity at which nothing queues
 
@@ -42,6 +43,7 @@ class Known:
     # restart, latency: as the twin has them
     restart: Restart
     latency: Latency
+    least_records: float  # what arrives and is done each second are multiples of it
 
     @property
     def seconds(self) -> int:
@@ -84,8 +86,8 @@ def known(
 
     ``crashes_s``: seconds since the start in which a worker crashes.
     """
-    arrivals = np.maximum(np.rint(checked_arrivals(arrivals_per_s)), 0.0)
-    expected = physics_of(JobTwin(parameters, seed))
+    twin = JobTwin(parameters, seed, arrivals=arrivals_from(checked_arrivals(arrivals_per_s), 0))
+    arrivals, expected = twin.arrivals(0, len(arrivals_per_s)), physics_of(twin)
     restart, latency, seconds = parameters.restart, parameters.latency, len(arrivals)
     ones, observables = np.ones(seconds), Observables(parameters, seed)
     own_ms = latency.base_ms + float(physics.fill_ms(ones[:1], latency.fill_records, latency.fill_at_most_ms)[0])
@@ -100,6 +102,7 @@ def known(
         again=np.zeros(seconds),
         restart=restart,
         latency=latency,
+        least_records=parameters.least_records,
     )
     found.speed[:] *= found.warm_up(np.arange(seconds, dtype=np.float64))
     for at_s in crashes_s:

@@ -76,7 +76,7 @@ def _stages(known: Known, interval_s: int, *, down_s: int, restarted: bool) -> S
     shape = (instants, len(known.workers), len(second))
     late_above, empty, surplus = np.empty(shape), np.empty(shape[:2]), np.empty(shape[:2])
     for size, (workers, per_s) in enumerate(zip(known.workers, known.per_s, strict=True)):
-        capacity = np.floor(per_s * speed)
+        capacity = known.least_records * np.floor(per_s * speed / known.least_records)
         allowed = np.where(passing, _allowed(known, at_s, arriving, capacity, int(workers)) - again, np.inf)
         running = np.cumsum(arriving + again - capacity, axis=1)
         before = np.concatenate((np.zeros((instants, 1)), running[:, :-1]), axis=1)
