@@ -39,9 +39,7 @@ from perdix.settings.plain_error import PlainError
 WAIT_MS = 250
 LIMITS = Limits(connect_s=2, statement_s=5.0, answer_s=6.0)
 TICKS_READ = 1_000
-FAILING_S = (
-    5_400.0  # a target that goes on to fail is asked every half hour, and for a size that was given up every hour
-)
+FAILING_S = 5_400.0  # a target that goes on to fail is asked every half hour, for a size that was given up every hour
 VOID = (State.FAILED, State.SUPERSEDED)
 
 
