@@ -105,7 +105,7 @@ def test_the_topic_of_another_job_contradicts_the_throughput_and_the_right_one_i
     found = checked(a_job(face, topic="traffic"))
     assert not found.ok
     workload = fact(found, "workload_per_s")
-    assert workload.verdict is Verdict.DOUBTFUL
+    assert workload.verdict is Verdict.CONTRADICTORY
     assert "workload 60,000/s and throughput 20,000/s contradict each other" in workload.found.replace("59,9", "60,0")
     assert workload.fix == "topic 'wordcount' has the rate that the job reads: set prometheus.selector.topic to it"
 

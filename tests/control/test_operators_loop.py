@@ -163,7 +163,7 @@ def test_advice_stays_the_same_while_the_load_does() -> None:
     policy = build_dataflow_policy("flink-autoscaler", {"preset": "tuned"})
     advice = [look.changes.get("count") for look in islice(looking(job, policy, act=False), 60)]
     begins = next(k for k, count in enumerate(advice) if count)
-    assert advice[begins:] == [12] * (60 - begins)
+    assert advice[begins:] == [8] * (60 - begins)
 
 
 def test_the_sensor_of_back_pressure_goes_on_while_only_advice_is_given() -> None:
