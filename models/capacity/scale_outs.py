@@ -103,6 +103,12 @@ class ScaleOuts:
         learnt = moved._learnt(fresh, rows.newest_s, restarted_s) if len(fresh) else moved
         return learnt if subtasks is None else learnt._dealt(subtasks, partitions)
 
+    def until(self, end_s: float) -> ScaleOuts:
+        """Return the model that learns on from ``end_s``, where a clock that was ahead is set back to it."""
+        arrived_s, newest_s, faded_s = (min(at_s, end_s) for at_s in (self.arrived_s, self.newest_s, self.faded_s))
+        behind = None if self.behind is None else replace(self.behind, at_s=min(self.behind.at_s, end_s))
+        return replace(self, arrived_s=arrived_s, newest_s=newest_s, faded_s=faded_s, behind=behind)
+
     def worked_off(
         self, scale_out: int, throughput_per_s: float, at_s: float, *, arrives_per_s: float = math.nan
     ) -> ScaleOuts:

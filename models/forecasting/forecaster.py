@@ -193,6 +193,11 @@ class Forecaster:
         empty = TrackRecord.empty(len(self.members), self.record.leads, self.record.lead_s)
         return replace(self, tails=_tails(self.members, history), record=empty)
 
+    def until(self, end_s: float) -> Self:
+        """Return the same members at ``end_s``, with what they remember up to then."""
+        tails = {cell_s: tail.until(end_s) for cell_s, tail in self.tails.items()}
+        return replace(self, tails=tails, record=self.record.until(end_s))
+
     def projections(self, edges_s: Values) -> Values:
         """Return what each member says of the time between ``edges_s``, seconds after the end of what was seen.
 

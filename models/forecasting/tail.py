@@ -113,8 +113,14 @@ class Tail:
         return type(self)(float(edges[0]), cell_s, self.means(edges), self.end_s)
 
     def until(self, end_s: float) -> Self:
-        """Return the tail as it was at ``end_s``, to the nearest cell that had ended by then."""
+        """Return the tail as it was at ``end_s``, to the nearest cell that had ended by then.
+
+        One that begins later is as long as before and holds nothing, so that what came just before is not ignored.
+        """
         count = int(np.floor((min(end_s, self.end_s) - self.start_s) / self.cell_s + EPSILON_S))
+        if count <= 0:
+            start_s = end_s - self.cell_s * len(self.per_s)
+            return type(self)(start_s, self.cell_s, np.empty(0), start_s)
         return type(self)(self.start_s, self.cell_s, self.per_s[:count], self.start_s + count * self.cell_s)
 
     def bins(self, bin_s: float, span_s: float) -> Values:

@@ -116,6 +116,11 @@ class TrackRecord:
         record._knows("units", self.units)
         return record
 
+    def until(self, end_s: float) -> Self:
+        """Return the record of the origins up to ``end_s`` (epoch seconds)."""
+        kept = int(np.searchsorted(self.origins_s, end_s, side="right"))
+        return replace(self, **{name: getattr(self, name)[:kept] for name in ("origins_s", *_RATES)})
+
     def _knows(self, derived: str, value: Any) -> None:
         """Keep what follows from the record before, in place of working all of it out anew."""
         self.__dict__[derived] = value

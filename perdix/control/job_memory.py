@@ -353,7 +353,8 @@ def _due(job: str, stored: Document | None, version: int, digest: str, now_s: fl
     if not stored or stored.get("version") != version or stored.get("digest", digest) != digest:
         return True
     phase_s = zlib.crc32(job.encode()) % STORED_EVERY_S  # not all jobs of a fleet in the same tick
-    return int((now_s + phase_s) // STORED_EVERY_S) > int((stored.get("stored_s", 0.0) + phase_s) // STORED_EVERY_S)
+    stored_s = stored.get("stored_s", 0.0)
+    return stored_s > now_s or int((now_s + phase_s) // STORED_EVERY_S) > int((stored_s + phase_s) // STORED_EVERY_S)
 
 
 def _slim(name: str, document: Document) -> Document:

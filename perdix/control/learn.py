@@ -12,11 +12,13 @@ import numpy as np
 from perdix.control.adoption import adopt, is_another
 from perdix.control.believe import noticed, update, with_capacity, with_fallback
 from perdix.control.champions import ChampionSource
+from perdix.control.clock import CLOCK_BACK_S
 from perdix.control.decide import Avoided
 from perdix.control.expect import expected_capacity_per_s
 from perdix.control.job_memory import JobMemory, history_of
 from perdix.control.observe import Observation
 from perdix.control.reconcile import AVOID_S, SETTLE_S, Progress, still_avoided
+from perdix.control.set_back import until
 from perdix.control.sizes import learned_mix_share
 from perdix.control.watching import BEHIND_S, Watched, look, put_off
 from perdix.models.drift import DriftState
@@ -24,6 +26,7 @@ from perdix.models.forecasting.contract import Forecast, Workload
 from perdix.models.profiling.validity import KEEPS_UP
 from perdix.models.realised import FIRST_MINUTE_S, Realised, come_true, truth_of
 from perdix.models.recovery.downtime import Downtimes
+from perdix.policies.holding import AHEAD_S
 from perdix.policies.wording import workers
 from perdix.settings.stream_job import StreamJob
 from perdix.telemetry.uptime import last_start_s
@@ -93,7 +96,7 @@ def learn(
     """
     before = memory.champion
     memory, notes = adopt(memory, champions, job.name)
-    adopted = is_another(before, memory.champion)
+    adopted, memory = is_another(before, memory.champion), until(memory, now_s)
     if job.target.kind == "flink":
         memory = replace(memory, downtimes=memory.downtimes.in_place(checkpoint=job.target.checkpoint))
     if memory.capacity.doubted is not None:  # by an earlier tick, of what that one saw
@@ -109,7 +112,7 @@ def learn(
     memory, watched = _heard(memory, observation, progress), None
     if observation.teaches or _awaited(memory, observation, progress):
         objective_s = job.objectives.recovery_time_s
-        memory, watched = _watched(memory, observation, progress, objective_s, paused=paused)
+        memory, watched = _watched(memory, observation, progress, objective_s, now_s=now_s, paused=paused)
     # What is barred for longer than any size ever is, was barred while a clock was ahead: nobody can say until when.
     # And what was waited for no longer than another rescale has just taken was merely slow: so are all of them.
     avoided = [one for one in still_avoided(memory.avoided, now_s) if not 0.0 < one.waited_s <= progress.took_s]
@@ -180,7 +183,8 @@ def judge(pending: Sequence[Forecast], truth: Workload | None, version: int, sco
     """
     if truth is None:
         return Judgement(scored_until_s=scored_until_s)
-    over = [one for one in pending if one.origin_s + one.horizon_s <= truth.end_s]
+    newest_s = truth.end_s + AHEAD_S  # what was foreseen from later on never comes true as it was meant
+    over = [one for one in pending if one.origin_s + one.horizon_s <= truth.end_s or one.origin_s > newest_s]
     ripe = [
         one
         for one in pending
@@ -203,11 +207,14 @@ def _watched(
     progress: Progress,
     objective_s: float,
     *,
+    now_s: float,
     paused: bool,
 ) -> tuple[JobMemory, Watched | None]:
     if observation.window is None or not len(observation.window):
         return memory, None
     last, running = None if progress.desired is None else progress.desired.decision, progress.running
+    if last is not None and last.applied_s is not None and last.applied_s > now_s + CLOCK_BACK_S:
+        last = None  # the clock was set back: nobody can say how long ago it was
     settled = running is None or running.settled
     watched = look(
         memory.watching,

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from perdix.policies.holding import AHEAD_S
 from perdix.settings.plain_error import PlainError
 from perdix.settings.stream_job import PrometheusSource, StreamJob
 from perdix.settings.yaml_files import SettingsError
@@ -51,12 +52,13 @@ def since_s(job: StreamJob, now_s: float, newest_s: float | None, tick_interval_
     """Return from when a tick must read: what is new, and what its means and the capacity model need before that.
 
     ``newest_s``: end of what earlier ticks have seen (epoch seconds); ``None`` on a first tick, which reads an hour, so
-    that the loop starts with a forecast and a capacity instead of learning them in front of the user.
+    that the loop starts with a forecast and a capacity instead of learning them in front of the user; so does one after
+    a clock that was ahead is set back.
     """
     steps_s = 0.0 if job.prometheus is None else WHOLE_STEPS * job.prometheus.scrape_interval_s
     usual_s = now_s - tick_interval_s - max(BESIDE_THE_TICK_S, job.objectives.checkpoint_interval_s, steps_s)
     earliest_s = now_s - LONGEST_READ_S
-    return earliest_s if newest_s is None else max(min(usual_s, newest_s), earliest_s)
+    return earliest_s if newest_s is None or newest_s > now_s + AHEAD_S else max(min(usual_s, newest_s), earliest_s)
 
 
 def connected(source: PrometheusSource) -> Prometheus:

@@ -13,6 +13,8 @@ from perdix.models.forecasting.contract import Forecast
 from perdix.policies.contract import Candidate, Decision, Reason, Situation
 from perdix.policies.wording import workers
 
+AHEAD_S = 120.0  # after now, where nothing was seen yet: what begins later is of a clock that has been set back
+
 
 def hold(
     policy: str,
@@ -69,6 +71,9 @@ def _forecast_blindness(forecast: Forecast, now_s: float) -> str | None:
     late_s = now_s - forecast.origin_s - forecast.horizon_s
     if not late_s < 0:
         return f"the forecast ended {late_s:,.0f} s ago"
+    ahead_s = forecast.origin_s - now_s
+    if ahead_s > AHEAD_S:
+        return f"the forecast begins {ahead_s:,.0f} s after now"
     return None
 
 

@@ -53,6 +53,12 @@ def test_bins_end_at_the_newest_measurement():
     assert tail.bins(4.0, 4.0).tolist() == [7.5]
 
 
+def test_until_before_it_began_it_holds_nothing_and_takes_what_came_just_before():
+    tail = Tail.of(seconds(1, 2, 3, start_s=100.0), 1.0).until(50.0)
+    assert not len(tail.per_s)
+    assert tail.append(seconds(7, 8, start_s=48.0), 100.0).newest_per_s == 8.0
+
+
 def test_until_is_what_was_known_then():
     tail = Tail.of(seconds(*range(10)), 2.0)
     then = tail.until(7.0)

@@ -228,6 +228,15 @@ class TestBlindness:
         assert decision.sentence == "Blind: the forecast ended 0 s ago."
         assert decide(replace(situation, forecast=replace(old, origin_s=situation.now_s - 899.0))).scale_out == 1
 
+    @pytest.mark.parametrize("ahead_s", [3_600.0, 86_400.0])
+    def test_a_forecast_that_has_not_begun_holds(self, situate: Situate, ahead_s: float) -> None:
+        situation = situate(load=100.0, scale_out=9)
+        foreseen = Forecast(situation.now_s + ahead_s, 1.0, np.full(900, 100.0))
+        decision = decide(replace(situation, forecast=foreseen))
+        assert (decision.scale_out, decision.reason) == (9, Reason.HOLD_BLIND)
+        assert decision.sentence == f"Blind: the forecast begins {ahead_s:,.0f} s after now."
+        assert decide(replace(situation, forecast=replace(foreseen, origin_s=situation.now_s + 60.0))).scale_out == 1
+
     def test_unusable_downtimes_or_rescale_times_hold(self, situate: Situate) -> None:
         assert decide(situate(since_rescale_s=math.nan)).reason is Reason.HOLD_BLIND
         assert decide(situate(downtimes=Downtimes.assumed(in_s=math.nan))).reason is Reason.HOLD_BLIND

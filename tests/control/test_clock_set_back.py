@@ -1,0 +1,119 @@
+"""Every clock of a job, also that of its metrics, is set back: what was seen before lies in the future, for hours."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from perdix.control.believe import coarse
+from perdix.control.job_memory import recall
+from perdix.control.learn import judge
+from perdix.control.memories import Memories
+from perdix.control.state.ledger import Intent
+from perdix.control.state.store import StateStore
+from perdix.models.forecasting.contract import Forecast, Workload
+from perdix.policies.contract import Reason
+from perdix.policies.holding import AHEAD_S
+from perdix.replay.twin_source import TwinSource
+from perdix.settings.stream_job import PolicySettings
+from perdix.twin.emission import Scraping
+from perdix.twin.job import JobTwin
+from perdix.twin.workloads import arrivals_from
+from tests.control.rig import HIGH, FaultySource, FaultyTarget, Rig, champion, constant, parameters
+
+BEFORE = 15_000.0  # records/s
+WARM_S = 1_800
+
+
+def set_back(rig: Rig, back_s: float, scale_out: int = 2) -> None:
+    """Let all clocks go back; half an hour before that, by the clocks of now, the load was as before."""
+    start_s = int(rig.now_s - back_s) - WARM_S
+    arrivals = arrivals_from(np.concatenate([constant(BEFORE, WARM_S / 3600), constant(HIGH)]), start_s)
+    rig.twin = JobTwin(parameters(), 3, start_s=start_s, scale_out=scale_out, arrivals=arrivals)
+    rig.twin.step(WARM_S)
+    rig.source, rig.target = FaultySource(TwinSource(rig.twin, Scraping(interval_s=5.0))), FaultyTarget(rig.twin)
+
+
+def planned_on_what_is_seen(rig: Rig) -> None:
+    reports = rig.minutes(60)
+    assert all(one.decision is not None and one.decision.reason is not Reason.SCALE_IN for one in reports)
+    assert all(one.decision.reason is not Reason.HOLD_BLIND for one in reports if one.decision is not None)
+    for report in reports:
+        assert report.forecast is not None
+    newest = reports[-1].forecast
+    assert newest is not None
+    assert newest.origin_s <= rig.now_s
+    assert newest.mean.mean() == pytest.approx(HIGH, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("back_s", "restarting"), [(3_600.0, False), (3_600.0, True), (86_400.0, False)], ids=["hour", "restarts", "day"]
+)
+def test_a_load_seen_before_the_clock_was_set_back_is_not_planned_on(
+    store: StateStore, back_s: float, restarting: bool
+) -> None:
+    rig = Rig.of(store, BEFORE, scale_out=2, policy=PolicySettings(name="perdix"))
+    rig.memories, rig.restarting = None if restarting else Memories(), restarting
+    rig.minutes(100)
+    set_back(rig, back_s)
+    planned_on_what_is_seen(rig)
+
+
+@pytest.mark.parametrize(
+    ("back_s", "restarting"), [(3_600.0, False), (86_400.0, False), (86_400.0, True)], ids=["hour", "day", "restarts"]
+)
+def test_a_champion_trained_by_a_clock_that_was_ahead_goes_on(
+    store: StateStore, back_s: float, restarting: bool
+) -> None:
+    rig = Rig.of(store, BEFORE, scale_out=2, policy=PolicySettings(name="perdix"))
+    rig.memories, rig.restarting = None if restarting else Memories(), restarting
+    rig.champions = champion(constant(BEFORE, 2.0), rig.now_s)
+    rig.minutes(40)
+    set_back(rig, back_s)
+    planned_on_what_is_seen(rig)
+    memory = recall(store, "orders").memory
+    assert memory.champion is not None
+    assert memory.champion.forecaster.end_s == rig.now_s
+    assert memory.wape is not None, "its forecasts are judged"
+    assert memory.scored_until_s <= rig.now_s
+    assert memory.drift.horizon.forecasts > 15
+    assert all(one.origin_s <= rig.now_s for one in (*memory.pending, *memory.trust.made))
+    assert memory.capacity.newest_s > rig.now_s - 300.0, "it learns"
+    assert memory.normal.newest_s <= rig.now_s
+
+
+def test_what_is_set_back_by_seconds_is_kept(store: StateStore) -> None:
+    rig = Rig.of(store, BEFORE, scale_out=2, policy=PolicySettings(name="perdix"))
+    rig.minutes(30)
+    before = recall(store, "orders").memory
+    set_back(rig, 60.0)
+    rig.minutes(1)
+    after = recall(store, "orders").memory
+    assert before.minutes is not None
+    assert after.minutes is not None
+    assert after.minutes.start_s == before.minutes.start_s
+    assert after.normal.newest_s >= before.normal.newest_s
+
+
+def test_a_rescale_of_before_is_watched_no_longer_and_explains_no_failure(store: StateStore) -> None:
+    rig = Rig.of(store, BEFORE, scale_out=2, policy=PolicySettings(name="static", options={"scale_out": 2}))
+    then_s = rig.now_s + 3_600.0
+    made = Intent("orders", then_s, then_s, 3, 2, "static", "scale_in", "why", then_s + 900.0, {}, {})
+    store.ledger.record(made)
+    store.ledger.applied(made.decision_id, then_s)
+    store.ledger.confirmed(made.decision_id, then_s)
+    rig.minutes(5)
+    assert recall(store, "orders").memory.watching is None
+    rig.twin.fail()
+    rig.minutes(1)
+    watching = recall(store, "orders").memory.watching
+    assert watching is not None
+    assert watching.decision_id is None
+
+
+def test_a_forecast_from_the_future_is_settled_without_a_score() -> None:
+    truth = Workload(0.0, 10.0, np.full(600, 5.0))
+    ahead = coarse(Forecast(truth.end_s + AHEAD_S + 1.0, 900.0, np.array([5.0]), version=1))
+    soon = replace(ahead, origin_s=truth.end_s)
+    judgement = judge((soon, ahead), truth, 1, 0.0)
+    assert [(one, found.horizon_wape) for one, found in judgement.settled] == [(ahead, None)]
