@@ -124,7 +124,7 @@ def requests(champion: Forecaster, live: Values) -> tuple[list[tuple[int, bool]]
             actual = minutes[origin + 1 : minute + 1]
             by_forecast, by_last = (np.abs(actual - guess).sum() for guess in (said[origin], minutes[origin]))
             horizon = [Missed(60.0 * (origin + 1), float(by_forecast), float(by_last), float(actual.sum()))]
-        state = state.observe(error, horizon)
+        state = state.observe(error, horizon, origin_s=60.0 * minute)
         fallbacks += state.use_fallback
         if state.retrain_due and _allowed(minute, [at for at, _ in asked]):
             asked.append((minute, "horizon" in state.sentence))

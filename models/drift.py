@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Self
 
-from perdix.models.horizon_drift import LEAST_FORECASTS, HorizonDrift
+from perdix.models.horizon_drift import APART_S, LEAST_FORECASTS, HorizonDrift
 from perdix.models.realised import Missed
 
 GOOD = 0.10  # Daedalus 3.2 and its program: below, a forecast is good
@@ -20,9 +20,9 @@ USABLE = 0.25  # below, the model's own forecast is used; from here on the fallb
 POOR_TICKS = 15  # consecutive ticks that are not good until a retrain is requested
 RECOVERED_TICKS = 3  # consecutive usable ticks that end the fallback (one good tick ends it at once)
 CLOSED_TICKS = 15  # consecutive good ticks that end a drift
-COOLDOWN_TICKS = 60  # ticks until the second attempt in the same drift
+COOLDOWN_S = 3_600  # until the second attempt in the same drift
 COOLDOWN_GROWTH = 4  # of each further one
-LONGEST_COOLDOWN_TICKS = 1440
+LONGEST_COOLDOWN_S = 86_400
 
 
 @dataclass(frozen=True)
@@ -33,13 +33,17 @@ class DriftState:
     use_fallback: bool = False
     # True in the one state in which a retrain is to be requested; identify it by ``(drift, attempt)``
     retrain_due: bool = False
-    # poor_ticks, good_ticks, usable_ticks: consecutive ticks whose first minute was not good, good, usable
+    # poor_ticks, good_ticks, usable_ticks: consecutive ticks whose first minute was not good, good, usable; of the
+    # former two, one a minute counts
     poor_ticks: int = 0
     good_ticks: int = 0
     usable_ticks: int = 0
     drift: int = 0  # how many drifts there have been
     attempt: int = 0  # how many retrains were requested in the present drift; 0 when there is none
-    ticks_since_request: int = 0  # observations since the last request
+    # counted_s, requested_s: origins (epoch seconds) of the newest forecast that counted as good or poor, and of the
+    # newest at the last request; ``None`` before
+    counted_s: float | None = None
+    requested_s: float | None = None
     sentence: str = ""  # why the last retrain was requested, for a reader
     horizon: HorizonDrift = field(default_factory=HorizonDrift)  # how forecasts of the whole horizon do
     # Origin (epoch seconds) of the first forecast of those that make up ``poor_ticks``; ``None`` when there is none
@@ -58,7 +62,7 @@ class DriftState:
         error: float | None,
         horizons: Iterable[Missed] = (),
         *,
-        origin_s: float | None = None,
+        origin_s: float,
         asking: bool = True,
     ) -> Self:
         """Return the state after one tick.
@@ -68,29 +72,29 @@ class DriftState:
         ``error``: WAPE of the model's own forecast over its first minute (also while the fallback is used), 1.0 = 100
         %; ``None`` or NaN when none has come true: nothing is concluded then. Infinite is poor.
         ``horizons``: forecasts whose whole horizon has passed since the last tick, oldest first.
-        ``origin_s``: epoch seconds of the forecast that ``error`` is of.
+        ``origin_s``: epoch seconds of the forecast that ``error`` is of, or of the newest before it.
         ``asking``: ``False`` where a retrain that is due cannot be requested now: it stays due, and is no attempt.
         """
         horizon = self.horizon
         for missed in horizons:
             horizon = horizon.observe(missed)
-        seen = replace(self, retrain_due=False, horizon=horizon, ticks_since_request=self.ticks_since_request + 1)
+        seen = replace(self, retrain_due=False, horizon=horizon)
         if error is None or math.isnan(error):
-            if horizon is self.horizon:
-                return replace(self, retrain_due=False)
-            return seen._requested() if asking else seen
+            return seen._requested(origin_s) if asking and horizon is not self.horizon else seen
         if error < 0.0:
             raise ValueError(f"a WAPE cannot be negative: {error}")
         good, usable = error < GOOD, error < USABLE
+        switched = replace(seen, usable_ticks=self.usable_ticks + 1 if usable else 0)._switched(good, usable)
+        if self.counted_s is not None and 0.0 <= origin_s - self.counted_s < APART_S:
+            return switched
         counted = replace(
-            seen,
+            switched,
+            counted_s=origin_s,
             poor_ticks=0 if good else self.poor_ticks + 1,
             poor_since_s=None if good else (self.poor_since_s if self.poor_ticks else origin_s),
             good_ticks=self.good_ticks + 1 if good else 0,
-            usable_ticks=self.usable_ticks + 1 if usable else 0,
-        )
-        judged = counted._switched(good, usable)._closed()
-        return judged._requested(error) if asking else judged
+        )._closed()
+        return counted._requested(origin_s, error) if asking else counted
 
     def _switched(self, good: bool, usable: bool) -> Self:
         if not usable:
@@ -107,11 +111,11 @@ class DriftState:
         known = self.horizon.forecasts >= LEAST_FORECASTS
         return self.learning and known and self.horizon.errors.wape >= USABLE
 
-    def _requested(self, error: float | None = None) -> Self:
+    def _requested(self, origin_s: float, error: float | None = None) -> Self:
         first_minute = error is not None and self.poor_ticks >= POOR_TICKS
         if not first_minute and not self.horizon.due and not self._learnt_too_little:
             return self
-        if self.attempt and self.ticks_since_request < self.cooldown_ticks:
+        if self.attempt and self.requested_s is not None and 0.0 <= origin_s - self.requested_s < self.cooldown_s:
             return self
         why = self.horizon.sentence()
         if first_minute:
@@ -121,7 +125,7 @@ class DriftState:
             retrain_due=True,
             attempt=self.attempt + 1,
             drift=self.drift if self.attempt else self.drift + 1,
-            ticks_since_request=0,
+            requested_s=origin_s,
             sentence=why,
             began_s=self._poor_since_s(first_minute) or self.began_s,
             learning=False,
@@ -137,9 +141,9 @@ class DriftState:
         return max((at_s for at_s in asking if at_s is not None), default=None)
 
     @property
-    def cooldown_ticks(self) -> int:
-        """Ticks until the next attempt of this drift: an hour, four, and then a day."""
-        return min(int(COOLDOWN_TICKS * COOLDOWN_GROWTH ** (self.attempt - 1)), LONGEST_COOLDOWN_TICKS)
+    def cooldown_s(self) -> int:
+        """Seconds until the next attempt of this drift: an hour, four, sixteen, and then a day."""
+        return min(int(COOLDOWN_S * COOLDOWN_GROWTH ** (self.attempt - 1)), LONGEST_COOLDOWN_S)
 
     def promoted(self, usual: float | None = None) -> Self:
         """Return the state after a new champion was loaded: its errors count from here, the cooldown goes on.

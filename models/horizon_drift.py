@@ -25,7 +25,8 @@ GOOD = 0.10  # WAPE below which a forecast is good, whatever last value does
 TOLERANCE = 1.5  # times the share of last value's error that the backtest showed
 CEILING = 1.1  # times last value's error: no champion may be worse for long
 WORSE = 2.0  # times the share that was last reported: reported again before a day is over
-PATIENCE = 1440  # forecasts, a day of minutes
+PATIENCE_S = 86_400.0
+APART_S = 45.0  # of shorter ticks one forecast a minute counts: neighbours say the same, and a day is a day
 USUAL = 0.9  # of the backtest's stretches were no worse than what is expected
 LEAST_ORIGINS = 8
 
@@ -71,8 +72,8 @@ class HorizonDrift:
     ``poor``: how many in a row were worse than may be expected.
     ``poor_since_s``: middle of the horizon of the first of those, epoch seconds: somewhere in it the load has changed.
     ``None`` when there is none.
-    ``reported``, ``since_report``: the share when a retrain was last asked for, and how many forecasts have come true
-    since; 0 before.
+    ``reported``, ``reported_s``: the share when a retrain was last asked for, and the origin of the newest forecast
+    then, epoch seconds; 0 before.
     """
 
     expected: float | None = None
@@ -80,14 +81,14 @@ class HorizonDrift:
     forecasts: int = 0
     poor: int = 0
     reported: float = 0.0
-    since_report: int = 0
+    reported_s: float = 0.0
     poor_since_s: float | None = None
 
     @property
     def allowed(self) -> float:
         """Share of last value's error that is still allowed."""
         bar = CEILING if self.expected is None else min(TOLERANCE * self.expected, CEILING)
-        patient = self.reported > 0.0 and self.since_report < PATIENCE
+        patient = self.reported > 0.0 and self.errors.newest_s - self.reported_s < PATIENCE_S
         return max(bar, WORSE * self.reported) if patient else bar
 
     @property
@@ -96,8 +97,8 @@ class HorizonDrift:
         return self.poor >= POOR_FORECASTS
 
     def observe(self, missed: Missed) -> Self:
-        """Return the state after another forecast has come true; one that is not newer changes nothing."""
-        if self.forecasts and missed.origin_s <= self.errors.newest_s:
+        """Return the state after another forecast has come true; one that is hardly newer changes nothing."""
+        if self.forecasts and missed.origin_s < self.errors.newest_s + APART_S:
             return self
         errors = self.errors.after(missed)
         poor = self.forecasts + 1 >= LEAST_FORECASTS and errors.wape >= GOOD and errors.share >= self.allowed
@@ -108,13 +109,12 @@ class HorizonDrift:
             forecasts=self.forecasts + 1,
             poor=self.poor + 1 if poor else 0,
             poor_since_s=(self.poor_since_s if self.poor else missed.origin_s + missed.horizon_s / 2) if poor else None,
-            since_report=self.since_report + 1,
         )
 
     def after_report(self) -> Self:
         """Return the state after a retrain was asked for: until a better champion comes, this is what there is."""
-        share = self.errors.share
-        return replace(self, poor=0, reported=share if math.isfinite(share) else 0.0, since_report=0)
+        share, newest_s = self.errors.share, self.errors.newest_s
+        return replace(self, poor=0, reported=share if math.isfinite(share) else 0.0, reported_s=newest_s)
 
     def sentence(self) -> str:
         """Return how the champion does, for a reader."""

@@ -4,22 +4,24 @@ import itertools
 import json
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdix.models.drift import CLOSED_TICKS, COOLDOWN_TICKS, POOR_TICKS, DriftState
+from perdix.models.drift import CLOSED_TICKS, COOLDOWN_S, POOR_TICKS, DriftState
 from perdix.models.realised import Missed
 
+COOLDOWN_TICKS = int(COOLDOWN_S / 60.0)
 ERRORS = st.one_of(
     st.none(), st.floats(0.0, 2.0), st.just(math.inf), st.just(math.nan), st.sampled_from([0.05, 0.1, 0.25, 0.5])
 )
 
 
-def after(errors, state: DriftState | None = None) -> list[DriftState]:
+def after(errors, state: DriftState | None = None, first: int = 0) -> list[DriftState]:
     states = [state or DriftState()]
-    for error in errors:
-        states.append(states[-1].observe(error))
+    for minute, error in enumerate(errors, start=first):
+        states.append(states[-1].observe(error, origin_s=60.0 * minute))
     return states[1:]
 
 
@@ -58,7 +60,8 @@ def test_a_champion_that_learnt_the_drift_from_too_little_is_asked_for_again(wap
     assert drifting.retrain_due
     state, due = drifting.promoted(usual=1.0), []
     for minute in range(COOLDOWN_TICKS + 30):
-        state = state.observe(0.05 if minute % 3 else 0.2, horizons(wape, range(minute, minute + 1)))
+        came_true = horizons(wape, range(minute, minute + 1))
+        state = state.observe(0.05 if minute % 3 else 0.2, came_true, origin_s=60.0 * (POOR_TICKS + minute))
         due.append(state.retrain_due)
     assert sum(due) == asked, "once: only another champion would be a reason to ask again"
     if asked:
@@ -72,6 +75,30 @@ def test_a_drift_that_lasts_is_tried_again_ever_more_rarely():
     assert due[:3] == [POOR_TICKS - 1, POOR_TICKS - 1 + COOLDOWN_TICKS, POOR_TICKS - 1 + 5 * COOLDOWN_TICKS]
     assert [states[index].attempt for index in due[:3]] == [1, 2, 3]
     assert {states[index].drift for index in due} == {1}
+
+
+@pytest.mark.parametrize("tick_s", [10, 15, 60, 300])
+def test_a_day_is_a_day_at_every_tick(tick_s: int):
+    state, due_s = DriftState(), []
+    for at_s in range(0, 2 * 86_400, tick_s):
+        state = state.observe(0.3, origin_s=float(at_s))
+        if state.retrain_due:
+            due_s.append(at_s)
+    assert due_s[0] >= 10 * 60, "a quarter of an hour, where it is looked at often enough"
+    waited_h = np.diff(due_s) / 3_600
+    assert waited_h == pytest.approx([1.0, 4.0, 16.0, 24.0], abs=0.02)
+
+
+def test_a_fallback_is_used_at_once_however_short_the_ticks():
+    state = DriftState().observe(0.05, origin_s=0.0).observe(0.9, origin_s=10.0)
+    assert state.use_fallback
+    assert not state.observe(0.05, origin_s=20.0).use_fallback
+
+
+def test_a_request_made_before_the_clock_was_set_back_is_waited_after_no_longer():
+    state = after([0.5] * POOR_TICKS, first=10_000)[-1]
+    assert state.retrain_due
+    assert after([0.5], state, first=20)[-1].retrain_due
 
 
 def test_after_it_was_good_again_the_next_drift_is_another():
@@ -92,21 +119,21 @@ def test_the_fallback_ends_at_once_when_good_and_after_three_when_usable():
 
 def test_an_untried_model_must_show_itself_first():
     assert DriftState.untried().use_fallback
-    assert not DriftState.untried().observe(0.04).use_fallback
-    assert DriftState.untried().observe(None).use_fallback
+    assert not DriftState.untried().observe(0.04, origin_s=0.0).use_fallback
+    assert DriftState.untried().observe(None, origin_s=0.0).use_fallback
 
 
 def test_a_new_champion_starts_clean_but_not_the_cooldown():
     drifting = after([0.5] * 20)[-1]
     promoted = drifting.promoted()
     assert (promoted.poor_ticks, promoted.attempt) == (0, 1)
-    states = after([0.5] * 30, promoted)
+    states = after([0.5] * 30, promoted, first=20)
     assert not any(state.retrain_due for state in states)
 
 
 def test_a_negative_error_is_refused():
     with pytest.raises(ValueError, match="negative"):
-        DriftState().observe(-0.1)
+        DriftState().observe(-0.1, origin_s=0.0)
 
 
 @given(st.lists(ERRORS, max_size=400))
@@ -135,7 +162,7 @@ def test_the_fallback_follows_the_last_known_error(errors):
 def test_a_restart_changes_nothing(before, then):
     state = after(before)[-1] if before else DriftState()
     restored = DriftState.from_state(json.loads(json.dumps(state.to_state())))
-    assert after(then, restored) == after(then, state)
+    assert after(then, restored, len(before)) == after(then, state, len(before))
 
 
 def test_a_state_of_another_release_is_read():

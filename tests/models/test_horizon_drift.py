@@ -27,7 +27,6 @@ from perdix.models.horizon_drift import (
     GOOD,
     LEAST_FORECASTS,
     LEAST_ORIGINS,
-    PATIENCE,
     POOR_FORECASTS,
     TOLERANCE,
     WORSE,
@@ -103,8 +102,14 @@ class TestPatience:
     def test_what_was_reported_is_not_reported_again_for_a_day(self) -> None:
         state = after(HorizonDrift(0.5), 1.0, 40).after_report()
         assert state.allowed == pytest.approx(WORSE * 1.0)
-        assert not after(state, 1.5, PATIENCE - 1, first=40).due
-        assert after(state, 1.5, PATIENCE + POOR_FORECASTS, first=40).due
+        assert not after(state, 1.5, DAY_MINUTES - 1, first=40).due
+        assert after(state, 1.5, DAY_MINUTES + POOR_FORECASTS, first=40).due
+
+    def test_ten_forecasts_within_two_minutes_are_two(self) -> None:
+        state = HorizonDrift(0.1)
+        for at_s in range(0, 600, 10):
+            state = state.observe(Missed(float(at_s), 300.0, 300.0, 1_000.0))
+        assert (state.forecasts, state.due) == (12, False)
 
     def test_but_what_has_become_twice_as_bad_is(self) -> None:
         state = after(HorizonDrift(0.5), 1.0, 40).after_report()
