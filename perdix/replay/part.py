@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 
+from perdix.replay.trace_rows import complaint
 from perdix.replay.workload import Trace
 from perdix.settings.durations import in_words, seconds_of
 from perdix.settings.yaml_files import SettingsError
@@ -20,7 +21,8 @@ def part_of(
 ) -> tuple[Trace, float]:
     """Return the trace from where a replay begins, and the length of the replay in hours.
 
-    Raises ``SettingsError`` when what is asked for contradicts itself or lies outside the trace.
+    Raises ``SettingsError`` when what is asked for contradicts itself, lies outside the trace, or has gaps: without
+    any wish for a part, those of the whole trace.
 
     ``hours``: length that was asked for; with ``from_`` from there on, with ``to`` up to there, not with both.
     ``from_``, ``to``: ISO times, or offsets from the trace's first row such as ``36h`` and ``2d``; one alone: up to the
@@ -28,6 +30,7 @@ def part_of(
     Without them, of a longer trace the window of the highest mean rate is taken.
     """
     if from_ is None and to is None:
+        _refuse_gaps(trace, 0.0, trace.length_s)
         hours = USUAL_HOURS if hours is None else hours
         if trace.endless or 3_600.0 * hours >= trace.length_s - 1.0:
             return trace, hours
@@ -50,10 +53,27 @@ def part_of(
             f"--from, --to: {when(trace, begin_s, end_s)} is no part of {trace.name}, which goes "
             f"{when(trace, 0.0, trace.length_s)}"
         )
+    _refuse_gaps(trace, begin_s, end_s)
     length_s = end_s - begin_s
     whole = "the whole trace" if length_s >= trace.length_s - 1.0 else f"{in_words(length_s)} of the trace"
     note = f"replayed is {when(trace, begin_s, end_s)}, as asked for: {whole}"
     return replace(trace, begin_s=begin_s, notes=(*trace.notes, note)), length_s / 3_600.0
+
+
+def _refuse_gaps(trace: Trace, begin_s: float, end_s: float) -> None:
+    gaps = trace.gaps
+    if gaps is None:
+        return
+    found = [
+        f"{place}{until_s - from_s:,.0f} s after the row before, {when(trace, from_s, until_s)}"
+        for place, (from_s, until_s) in zip(gaps.places, gaps.times_s, strict=True)
+        if from_s < end_s and until_s > begin_s
+    ]
+    if found:
+        raise SettingsError(
+            f"{gaps.where}: gaps of more than {gaps.allowed_s:.0f} s: {complaint(found)}; choose a part without them "
+            "by --from and --to, or let --fill-gaps draw lines across"
+        )
 
 
 def busiest(trace: Trace, hours: float) -> Trace:

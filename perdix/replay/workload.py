@@ -25,8 +25,20 @@ COUNTER = re.compile(r"[A-Za-z_:][\w:]*_(?:total|count|sum|bucket)(?=\W|$)")  # 
 SELDOM = 0.01  # of its steps a counter falls: where it begins anew
 ABSURD = 1_000.0  # times the 99th percentile
 SHORTEST_S = 60.0
+STEP = "step"  # of what was ingested: a reader finds it by its time
 SHAPE_SEED = 0  # of what is random in a twin's own pattern: the shape is the same for every seed of a replay
 FILE_NOISE = 0.02  # recorded traces keep their shape, and no second is exactly as it was recorded
+
+
+@dataclass(frozen=True)
+class Gaps:
+    """What of a trace nobody measured, for longer than a line may close unasked."""
+
+    where: str  # the trace's file or job
+    allowed_s: float
+    # times_s, places: from when until when, seconds after the first row, and how the row after is found; oldest first
+    times_s: tuple[tuple[float, float], ...]
+    places: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -47,6 +59,7 @@ class Trace:
     step_s: float = 1.0  # usual time from row to row
     origin_s: float | None = None  # epoch seconds of its first row; ``None`` where it has no dates
     begin_s: float = 0.0  # where a replay begins, seconds after its first row
+    gaps: Gaps | None = None  # that are too long for a line, in a trace in which they were not to be closed
     endless: bool = False  # whether it is a pattern without end, of which there is no part to choose
 
     @property
@@ -76,12 +89,13 @@ def recorded(path: Path, *, fill_gaps: bool = False, step_s: float | None = None
     """Read a trace from a file: a CSV or Parquet table of times and rates, of whatever unit, or a Prometheus export.
 
     Between rows it is a line. A file with a row every few minutes is as good as one with a row every second. A gap is
-    where rows are further apart than a minute and a single missing row of the file's usual step.
+    where rows are further apart than a minute and a single missing row of the file's usual step; a part that has one
+    is refused by :func:`perdix.replay.part.part_of`.
 
     Raises ``SettingsError``, naming file, line and fix.
 
     ``step_s``: seconds from row to row of a table without times.
-    ``fill_gaps``: close gaps of any length by a line, and say so, where otherwise they are an error.
+    ``fill_gaps``: close gaps of any length by a line, and say so.
     """
     if is_export(path):
         if step_s is not None:
@@ -104,7 +118,7 @@ def ingested(job: str, workload: Workload, *, fill_gaps: bool = False) -> Trace:
     """
     known = np.flatnonzero(np.isfinite(workload.per_s))
     times_s = np.asarray(workload.start_s + workload.step_s * (known + 1.0), dtype=np.float64)
-    rows = Rows(times_s, workload.per_s[known], known + 1, "", 0, "step", dated=True)
+    rows = Rows(times_s, workload.per_s[known], known + 1, "", 0, STEP, dated=True)
     return _trace(job, f"job '{job}'", rows, [f"the workload of the ingested job '{job}'"], fill_gaps=fill_gaps)
 
 
@@ -117,14 +131,16 @@ def _trace(name: str, path: Path | str, rows: Rows, notes: list[str], *, fill_ga
     usual_s = float(np.median(steps_s))
     if rows.empty:
         notes = [*notes, f"{rows.empty} rows without a rate were left out"]
-    notes = [*notes, *_gaps(path, rows, steps_s, usual_s, fill_gaps=fill_gaps)]
+    gaps = None if fill_gaps else _gaps(path, rows, steps_s, usual_s)
+    notes = [*notes, *_closed(steps_s if gaps is None else steps_s[steps_s <= _closable_s(usual_s)], usual_s)]
     peak = _peak(path, rows)
     times_s = rows.times_s - rows.times_s[0]
     length_s = float(times_s[-1]) + usual_s
     if length_s < SHORTEST_S:
         raise SettingsError(f"{path}: the trace covers {length_s:.0f} s; give at least {SHORTEST_S:.0f}")
     origin_s = float(rows.times_s[0]) if rows.dated else None
-    return Trace(name, times_s, rows.rates, length_s, peak, notes=tuple(notes), step_s=usual_s, origin_s=origin_s)
+    shown = tuple(notes)
+    return Trace(name, times_s, rows.rates, length_s, peak, notes=shown, step_s=usual_s, origin_s=origin_s, gaps=gaps)
 
 
 def own(parameters: TwinParameters, seconds: int) -> Trace:
@@ -180,16 +196,23 @@ def _refuse_counter(path: Path | str, rows: Rows) -> None:
     raise SettingsError(f"{path}: {found[0]} is a counter; export its rate: sum(rate({found[0]}[1m])){other}")
 
 
-def _gaps(path: Path | str, rows: Rows, steps_s: Values, usual_s: float, *, fill_gaps: bool) -> list[str]:
-    """Return what is said about the gaps that a line closes; raise where one is too long for that."""
-    allowed_s = max(GAP_S, ONE_MISSING * usual_s)
-    longer = np.flatnonzero(steps_s > allowed_s * (1 + 1e-9))
-    if len(longer) and not fill_gaps:
-        wrong = [f"{rows.unit} {rows.places[k + 1]}: {steps_s[k]:,.0f} s after the row before" for k in longer]
-        raise SettingsError(
-            f"{path}: gaps of more than {max(GAP_S, 2.0 * usual_s):.0f} s: {complaint(wrong)}; complete the file, "
-            "or let --fill-gaps draw lines across"
-        )
+def _closable_s(usual_s: float) -> float:
+    return max(GAP_S, ONE_MISSING * usual_s) * (1 + 1e-9)
+
+
+def _gaps(path: Path | str, rows: Rows, steps_s: Values, usual_s: float) -> Gaps | None:
+    """Return the gaps that are too long for a line."""
+    longer = np.flatnonzero(steps_s > _closable_s(usual_s))
+    if not len(longer):
+        return None
+    passed_s = rows.times_s - rows.times_s[0]
+    times_s = tuple((float(passed_s[k]), float(passed_s[k + 1])) for k in longer)
+    places = tuple("" if rows.unit == STEP else f"{rows.unit} {rows.places[k + 1]}: " for k in longer)
+    return Gaps(str(path), max(GAP_S, 2.0 * usual_s), times_s, places)
+
+
+def _closed(steps_s: Values, usual_s: float) -> list[str]:
+    """Return what is said about the gaps that a line closes."""
     gaps = steps_s[steps_s > 1.5 * usual_s]
     if not len(gaps):
         return []

@@ -12,8 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perdix.models.forecasting.contract import Workload
+from perdix.replay.case import START_S
 from perdix.replay.part import part_of
-from perdix.replay.workload import Trace, arrivals, own, recorded
+from perdix.replay.workload import Trace, arrivals, ingested, own, recorded
 from perdix.settings.yaml_files import SettingsError
 from perdix.twin.parameters import load_twin
 
@@ -116,8 +118,21 @@ class TestGaps:
 
     def test_longer_ones_are_refused_with_their_line(self, tmp_path: Path) -> None:
         with pytest.raises(SettingsError, match=r"trace\.csv: gaps of more than 60 s: line 12: 91 s after") as caught:
-            recorded(written(tmp_path, self.HOLED))
+            part_of(recorded(written(tmp_path, self.HOLED)))
         assert "--fill-gaps" in str(caught.value)
+
+    def test_one_outside_of_the_part_hinders_nothing(self) -> None:
+        day = np.where(np.arange(1_440) < 60, 50.0, np.nan)
+        day[-60:] = 70.0
+        trace = ingested("orders", Workload(START_S, 60.0, day))
+        part, hours = part_of(trace, from_="23h10min", to="23h50min")
+        assert (part.relative(60)[0], hours) == (1.0, pytest.approx(40 / 60))
+        for asked in ({}, {"from_": "20h", "to": "23h50min"}):
+            with pytest.raises(
+                SettingsError, match=r"job 'orders': gaps .* from 2025-10-09 10:00 to .*--from"
+            ) as caught:
+                part_of(trace, **asked)
+            assert "complete the file" not in str(caught.value)
 
     def test_unless_lines_are_asked_for(self, tmp_path: Path) -> None:
         assert recorded(written(tmp_path, self.HOLED), fill_gaps=True).length_s == 110.0
@@ -133,7 +148,7 @@ class TestGaps:
     def test_two_missing_rows_in_a_row_are_a_gap(self, tmp_path: Path) -> None:
         times = [300 * k for k in range(12) if k not in (5, 6)]
         with pytest.raises(SettingsError, match="gaps of more than 600 s: line 7: 900 s"):
-            recorded(written(tmp_path, rows(times, [50] * 10)))
+            part_of(recorded(written(tmp_path, rows(times, [50] * 10))))
 
 
 class TestWithoutTimes:
