@@ -65,7 +65,7 @@ def _failing(
     outcomes: Sequence[ExpectationOutcome],
     judge: Callable[[Sequence[Key]], Sequence[ExpectationOutcome]],
 ) -> Iterator[tuple[Key, list[ExpectationOutcome]]]:
-    if not any(one.severity == "critical" and (one.unexpected or not one.success) for one in outcomes):
+    if not any(outcome.severity == "critical" and (outcome.unexpected or not outcome.success) for outcome in outcomes):
         return
     if len(keys) > 1:
         part = 0 if keys[0][0] != keys[-1][0] else 1
@@ -73,7 +73,7 @@ def _failing(
         middle = names[len(names) // 2]
         for half in ([key for key in keys if key[part] < middle], [key for key in keys if key[part] >= middle]):
             yield from _failing(half, judge(half), judge)
-    elif keys and (failed := [one for one in outcomes if one.blocks]):
+    elif keys and (failed := [outcome for outcome in outcomes if outcome.blocks]):
         yield keys[0], failed
 
 

@@ -26,9 +26,9 @@ def samples_picture(found: OperatorSamples, sizes: Grid, twin: OperatorTwinParam
         held = most_mb if column == 0 else most_cpu
         other = 1 - column
         points = sorted(
-            ((one.cpu_cores, one.memory_mb)[column], one.per_s)
-            for one in found.samples
-            if (one.cpu_cores, one.memory_mb)[other] == held
+            ((sample.cpu_cores, sample.memory_mb)[column], sample.per_s)
+            for sample in found.samples
+            if (sample.cpu_cores, sample.memory_mb)[other] == held
         )
         lost = sorted(size[column] for size in failed if size[other] == held)
         above, below = grid[0, column], grid[1, column]

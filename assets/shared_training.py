@@ -92,11 +92,11 @@ def fit_shared(key: Mapping[str, Any]) -> dict[str, Any]:
         except (ValueError, OSError, LakeError) as error:  # a damaged file is an OSError or a ValueError of Arrow
             skipped[job] = str(error)
     starts_s = [
-        float(stops[0]) for one in histories.values() if len(stops := stops_of(one, key["horizon_s"]).origins_s)
+        float(stops[0]) for history in histories.values() if len(stops := stops_of(history, key["horizon_s"]).origins_s)
     ]
     if not starts_s:
         raise ValueError(f"none of {len(key['jobs'])} sampled jobs has a history long enough to judge a forecast on")
-    until_s = min(starts_s) if key["early"] else _common_end_s([one.end_s for one in histories.values()])
+    until_s = min(starts_s) if key["early"] else _common_end_s([history.end_s for history in histories.values()])
     before = {job: until(one, until_s) for job, one in histories.items() if one.start_s < until_s}
     state = FAMILIES[key["family"]].fit_shared(list(before.values()), horizon_s=key["horizon_s"], seed=key["seed"])  # type: ignore[attr-defined]
     return {"state": to_text(state), "until_s": until_s, "jobs": list(before), "skipped": skipped}

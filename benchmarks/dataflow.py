@@ -83,7 +83,7 @@ def _kafka(asked: argparse.Namespace) -> list[Row]:
         for one in (*who.split(","), TUNED)
     ]
     outcomes = _played(asked, runs)
-    return _printed(asked, [{"dataflow": one.dataflow, **_row(one)} for one in outcomes])
+    return _printed(asked, [{"dataflow": outcome.dataflow, **_row(outcome)} for outcome in outcomes])
 
 
 def _skew(asked: argparse.Namespace) -> list[Row]:
@@ -92,13 +92,13 @@ def _skew(asked: argparse.Namespace) -> list[Row]:
         for share in SKEWS:
             skewed = load_dataflow(name).with_skew(share)
             outcomes = _played(asked, [(skewed, who), (skewed, who + LEARNED), (skewed, who + HOTTEST)])
-            rows += [{"dataflow": name, "hottest": share, **_row(one)} for one in outcomes]
+            rows += [{"dataflow": name, "hottest": share, **_row(outcome)} for outcome in outcomes]
     return _printed(asked, rows)
 
 
 def _compared(asked: argparse.Namespace, parameters: DataflowParameters, who: str) -> list[Row]:
     outcomes = _played(asked, [(parameters, one) for one in who.split(",")])
-    return _printed(asked, [_row(one) for one in outcomes])
+    return _printed(asked, [_row(outcome) for outcome in outcomes])
 
 
 def _nexmark(asked: argparse.Namespace) -> list[Row]:
@@ -115,7 +115,7 @@ def _curve(asked: argparse.Namespace) -> list[Row]:
         rows += _nexmark_rows(asked, who)
     both = ["ds2:tick_s=10:warm_up_s=30", "ds2:tick_s=10:warm_up_s=30" + LEARNED]
     outcomes = _played(asked, [(load_dataflow("flink-wordcount"), who) for who in both])
-    flink = [_row(one) for one in outcomes]
+    flink = [_row(outcome) for outcome in outcomes]
     if not asked.json:
         for who in (asked.policy, asked.policy + LEARNED):
             mine = [row for row in rows if row["policy"] == who]

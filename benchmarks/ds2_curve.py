@@ -148,9 +148,9 @@ def visited(truth: Truth, count: int) -> Callable[[np.random.Generator], Rule]:
 
 def line(name: str, tallies: Sequence[Tally], plain: Sequence[Tally] | None) -> str:
     """Return a row of the table; the spread is the standard deviation over seeds."""
-    means = np.array([np.mean(one.reconfigurations) for one in tallies])
-    found = np.concatenate([one.reconfigurations for one in tallies])
-    excess = np.concatenate([one.excess for one in tallies])
+    means = np.array([np.mean(tally.reconfigurations) for tally in tallies])
+    found = np.concatenate([tally.reconfigurations for tally in tallies])
+    excess = np.concatenate([tally.excess for tally in tallies])
     fewer = (
         "" if plain is None else f"{100 * (1 - means.sum() / sum(np.mean(p.reconfigurations) for p in plain)):6.1f} %"
     )

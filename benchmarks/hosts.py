@@ -167,7 +167,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for pattern, mine in found.items():
         _show(pattern, mine)
     _verdict(found)
-    print(f"\n{len(outcomes)} runs, {sum(one.wall_s for one in outcomes):.0f} s of computing")
+    print(f"\n{len(outcomes)} runs, {sum(outcome.wall_s for outcome in outcomes):.0f} s of computing")
     return 0
 
 
@@ -177,7 +177,7 @@ def columns(outcomes: Sequence[HostsOutcome], labels: Mapping[str, str] | None =
     for policy, mine in found.items():
         label = (labels or {}).get(policy, policy)
         for unit in UNITS:
-            runs = [one for one in outcomes if one.policy in (label, f"{label}:unit_min={unit}")]
+            runs = [outcome for outcome in outcomes if outcome.policy in (label, f"{label}:unit_min={unit}")]
             bills = [next(bill for bill in one.bills if bill.unit_min == unit) for one in runs]
             mine[unit] = Column(
                 {level: tuple(100.0 * one.compliance[level] for one in runs) for level in LEVELS},

@@ -274,7 +274,7 @@ def main(arguments: list[str] | None = None) -> int:
                 {
                     "families": families,
                     "tmax": tmax_rows,
-                    "walks": [asdict(one) for one in walks],
+                    "walks": [asdict(walk) for walk in walks],
                     "times": [asdict(one) for one in times],
                 }
             )

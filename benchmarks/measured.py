@@ -73,7 +73,7 @@ def phoebe(job: str, approach: str) -> Run:
     """Read run 1 of ``cars`` or ``ads`` under ``baseline_4``, ``_12``, ``_24``, ``reactive`` or ``twres``."""
     columns = [_seconds(job, approach, kind) for kind in ("workRate", "thrRate", "latency")]
     times_s = np.arange(columns[2].index[0], columns[2].index[-1] + 1)
-    arrived, consumed = (one.reindex(times_s).interpolate().bfill().to_numpy() for one in columns[:2])
+    arrived, consumed = (column.reindex(times_s).interpolate().bfill().to_numpy() for column in columns[:2])
     return Run(arrived, consumed, columns[2].reindex(times_s).ffill().bfill().to_numpy())
 
 

@@ -226,7 +226,7 @@ def forecast_rows(wanted: argparse.Namespace) -> Iterator[dict[str, object]]:
 
 def cost_where_unmet(outcomes: list[Outcome], unmet: float = UNMET) -> float:
     """Return the least cost at which no more than a share of the records is unmet, also between neighbouring runs."""
-    costs = [one.cost for one in outcomes if one.unmet <= unmet]
+    costs = [outcome.cost for outcome in outcomes if outcome.unmet <= unmet]
     for less, more in pairwise(outcomes):
         if less.unmet > unmet > more.unmet:
             costs.append(float(np.interp(unmet, [more.unmet, less.unmet], [more.cost, less.cost])))

@@ -102,11 +102,11 @@ def _least_error_pct(parameters: TwinParameters, played: Sequence[Played]) -> fl
 
 def row_of(job: str, policy: str, outcomes: Sequence[Outcome]) -> dict[str, object]:
     """Return the figures of one policy over seeds."""
-    failures = [one for outcome in outcomes for one in outcome.recoveries if one.cause == "failure"]
-    whole = [one for one in failures if not one.interrupted]
+    failures = [recovery for outcome in outcomes for recovery in outcome.recoveries if recovery.cause == "failure"]
+    whole = [failure for failure in failures if not failure.interrupted]
     taken_s = np.array([LATE_S if one.true_s is None else one.true_s for one in whole])
-    errors = [one.error for one in failures if one.error is not None]
-    every = [one.error for outcome in outcomes for one in outcome.recoveries if one.error is not None]
+    errors = [failure.error for failure in failures if failure.error is not None]
+    every = [recovery.error for outcome in outcomes for recovery in outcome.recoveries if recovery.error is not None]
     workers = np.array([one.average_workers for one in outcomes])
     cost = [(one.profiling_worker_s or 0.0) / one.worker_s for one in outcomes]
     return {

@@ -144,25 +144,25 @@ def rows_of(name: str, peak: float, campaign: Campaign) -> list[dict[str, object
     rows = []
     for policy, outcomes in found.items():
         row: dict[str, object] = {"trace": name, "peak": peak, "policy": policy, "seeds": len(outcomes)}
-        row |= {"error_budget": outcomes[0].error_budget, "held": sum(one.held for one in outcomes)}
-        row |= _spread("workers", [one.average_workers for one in outcomes])
-        row |= _spread("bound", [one.clairvoyant_ratio or np.nan for one in outcomes])
-        row |= _spread("of_frontier", [one.of_frontier or np.nan for one in outcomes])
-        row |= _spread("rescales", [one.rescales for one in outcomes])
-        row |= _spread("latency_ms", [one.latency_ms.mean for one in outcomes])
-        row |= {"latency_median_ms": float(np.median([one.latency_ms.mean for one in outcomes]))}
-        row |= {"p95_ms": float(np.mean([one.latency_ms.p95 for one in outcomes]))}
-        row |= {"above_pct": 100.0 * float(np.mean([one.share_above_objective for one in outcomes]))}
-        row |= {"above_pct_by_seed": [100.0 * one.share_above_objective for one in outcomes]}
+        row |= {"error_budget": outcomes[0].error_budget, "held": sum(outcome.held for outcome in outcomes)}
+        row |= _spread("workers", [outcome.average_workers for outcome in outcomes])
+        row |= _spread("bound", [outcome.clairvoyant_ratio or np.nan for outcome in outcomes])
+        row |= _spread("of_frontier", [outcome.of_frontier or np.nan for outcome in outcomes])
+        row |= _spread("rescales", [outcome.rescales for outcome in outcomes])
+        row |= _spread("latency_ms", [outcome.latency_ms.mean for outcome in outcomes])
+        row |= {"latency_median_ms": float(np.median([outcome.latency_ms.mean for outcome in outcomes]))}
+        row |= {"p95_ms": float(np.mean([outcome.latency_ms.p95 for outcome in outcomes]))}
+        row |= {"above_pct": 100.0 * float(np.mean([outcome.share_above_objective for outcome in outcomes]))}
+        row |= {"above_pct_by_seed": [100.0 * outcome.share_above_objective for outcome in outcomes]}
         row |= {"frontier_workers": _frontier(campaign)}
-        row |= {"unprocessed": max(one.unprocessed for one in outcomes)}
+        row |= {"unprocessed": max(outcome.unprocessed for outcome in outcomes)}
         for reference in REFERENCES:
             theirs = {one.seed: one.worker_s for one in found.get(reference, ())}
-            ratio = [one.worker_s / theirs[one.seed] for one in outcomes if one.seed in theirs]
+            ratio = [outcome.worker_s / theirs[outcome.seed] for outcome in outcomes if outcome.seed in theirs]
             if ratio and reference != policy:
                 row[f"of_{reference}"] = float(np.mean(ratio))
-        row |= {"twin_s": float(np.mean([one.twin_s for one in outcomes]))}
-        row |= {"wall_s": float(np.mean([one.wall_s for one in outcomes]))}
+        row |= {"twin_s": float(np.mean([outcome.twin_s for outcome in outcomes]))}
+        row |= {"wall_s": float(np.mean([outcome.wall_s for outcome in outcomes]))}
         rows.append(row)
     return rows
 
@@ -172,7 +172,7 @@ def _spread(name: str, values: Sequence[float]) -> dict[str, float]:
 
 
 def _print(rows: Sequence[dict[str, object]], campaign: Campaign) -> None:
-    bounds = [one.average_workers for one in campaign.clairvoyants.values()]
+    bounds = [clairvoyant.average_workers for clairvoyant in campaign.clairvoyants.values()]
     first = rows[0]
     peak = 100 * float(str(first["peak"]))
     least = ", ".join(
@@ -219,8 +219,8 @@ def _frontier(campaign: Campaign) -> dict[str, float | None]:
     """
     found: dict[str, float | None] = {}
     for share in REPORTED_AT if campaign.frontiers else ():
-        workers = [one.workers_at(share) for one in campaign.frontiers.values()]
-        known = [one for one in workers if one is not None]
+        workers = [frontier.workers_at(share) for frontier in campaign.frontiers.values()]
+        known = [worker for worker in workers if worker is not None]
         found[f"{share:g}"] = float(np.mean(known)) if len(known) == len(workers) else None
     return found
 

@@ -203,7 +203,7 @@ def due_of(
     for number in range(rescales):
         for since_s in moments:
             for way in ways[:: -1 if number % 2 else 1]:
-                if sum(one.way == way and one.since_s == since_s for one in costs) <= number:
+                if sum(cost.way == way and cost.since_s == since_s for cost in costs) <= number:
                     yield way, since_s
 
 
@@ -309,7 +309,7 @@ def _kept(file: Path, conditions: dict[str, Any]) -> list[Cost]:
 
 def _keep(file: Path, conditions: dict[str, Any], costs: Sequence[Cost]) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
-    document = {"schema": "perdix.rescale-cost/1", "conditions": conditions, "costs": [asdict(one) for one in costs]}
+    document = {"schema": "perdix.rescale-cost/1", "conditions": conditions, "costs": [asdict(cost) for cost in costs]}
     file.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
 
@@ -320,8 +320,8 @@ def _show(costs: Sequence[Cost], per_s: int) -> None:
         title=f"median, p90, max; {per_s} records/s",
     )  # fmt: skip
     cells: dict[tuple[int, int, str], list[Cost]] = {}
-    for one in costs:
-        cells.setdefault((one.state, one.since_s, one.way), []).append(one)
+    for cost in costs:
+        cells.setdefault((cost.state, cost.since_s, cost.way), []).append(cost)
     for (_, since_s, way), found in sorted(cells.items()):
         size = np.median([one.state_mb for one in found])
         table.add_row(

@@ -84,8 +84,8 @@ def forest(found: OperatorSamples, seed: int) -> Pipeline:
 
 def arrays(found: OperatorSamples) -> tuple[Values, Values]:
     """Return sizes (cores, MB), shape ``(n, 2)``, and records/s, shape ``(n,)``."""
-    sizes = np.array([(one.cpu_cores, one.memory_mb) for one in found.samples])
-    return sizes, np.array([one.per_s for one in found.samples])
+    sizes = np.array([(sample.cpu_cores, sample.memory_mb) for sample in found.samples])
+    return sizes, np.array([sample.per_s for sample in found.samples])
 
 
 def varied(operator: OperatorTwinParameters, seed: int) -> OperatorTwinParameters:
@@ -148,13 +148,13 @@ class Verdict:
 def verdict(rows: Sequence[Result]) -> Verdict:
     """Judge DSA on one operator's results."""
     mean = {
-        m: np.mean([(one.rmse, one.samples, one.samples + one.failed) for one in rows if one.method == m], axis=0)
+        m: np.mean([(row.rmse, row.samples, row.samples + row.failed) for row in rows if row.method == m], axis=0)
         for m in METHODS
     }
     best = min(FIXED, key=lambda method: mean[method][0])
     error, samples, tried = map(float, mean["dsa"] / mean[best])
-    seeds = sorted({one.seed for one in rows})
-    per_seed = [{one.method: one for one in rows if one.seed == seed} for seed in seeds]
+    seeds = sorted({row.seed for row in rows})
+    per_seed = [{row.method: row for row in rows if row.seed == seed} for seed in seeds]
     reached = 0
     for one in per_seed:
         step = min((one[method] for method in FIXED), key=lambda result: result.rmse)

@@ -83,7 +83,7 @@ def calls_here() -> tuple[Call, ...]:
         main = sys._current_frames()[threading.main_thread().ident or 0]
         frames = traceback.StackSummary.from_list([*traceback.extract_stack(main), *frames])
     named = (
-        (_in_package(one.filename), one.name) for one in frames if one.name != "<listcomp>"
+        (_in_package(frame.filename), frame.name) for frame in frames if frame.name != "<listcomp>"
     )  # inlined from 3.12 on
     return tuple((file, name) for file, name in named if file is not None)
 
@@ -235,7 +235,7 @@ def new_calls(stations: Mapping[str, tuple[Call, ...]]) -> dict[str, tuple[Call,
     known: set[Call] = set()
     found = {}
     for station, calls in stations.items():
-        found[station] = tuple(one for one in calls if one not in known)
+        found[station] = tuple(call for call in calls if call not in known)
         known |= set(calls)
     return found
 

@@ -161,7 +161,7 @@ def played(
         clairvoyant_ratio=None,
         wall_s=len(window) * window.step_s,
         twin_s=0.0,
-        recoveries=tuple(_recovery(one, predicted_s or {}) for one in rescales),
+        recoveries=tuple(_recovery(rescale, predicted_s or {}) for rescale in rescales),
     )
     return Played(outcome, course)
 

@@ -131,7 +131,7 @@ def _measured(
     repeat: int,
     exports: tuple[Path, ...],
 ) -> Run:
-    applied = {one.applied_s: one for one in decisions if one.applied_s is not None}
+    applied = {decision.applied_s: decision for decision in decisions if decision.applied_s is not None}
     predicted = {at: entry.intent.predicted_recovery_s for at, entry in applied.items() if at is not None}
     ran = played(
         exported.window(cluster.testbed, *span_s),

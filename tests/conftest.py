@@ -48,7 +48,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """In a worker of ``make test``: files with Spark tests first, then those with slow ones, lest one begins last."""
     if hasattr(config, "workerinput"):
-        spark, slow = ({one.path for one in items if one.get_closest_marker(name)} for name in ("spark", "slow"))
+        spark, slow = ({item.path for item in items if item.get_closest_marker(name)} for name in ("spark", "slow"))
         items.sort(key=lambda one: (one.path not in spark, one.path not in slow))
 
 

@@ -42,7 +42,7 @@ def train_performance(key: Mapping[str, Any]) -> dict[str, Any]:
         champion, lost = champion_of(key, lambda state, _: FittedPerformance.from_state(state))
         verdict = challenge(champion, trained)
     return {
-        "candidates": [_candidate(one, len(trained.samples)) for one in trained.candidates],
+        "candidates": [_candidate(candidate, len(trained.samples)) for candidate in trained.candidates],
         "winner": trained.winner,
         "why": trained.sentence,
         **gated(verdict, lost),

@@ -112,11 +112,11 @@ def _show(title: str, rows: Sequence[Figure]) -> None:
     if not rows:
         return
     print(f"\n{title}\n{'':48} {'observed':>11} {'simulated':>11} {'+-':>9} {'error':>9} {'in sd':>6}")
-    for one in rows:
-        error = f"{one.error:+9.1%}" if one.relative else f"{one.error:+9.3f}"
-        digits = _digits(one.observed)
-        values = f"{one.observed:11,.{digits}f} {one.mean:11,.{digits}f} {one.spread:9,.{digits}f}"
-        print(f"{one.name:48} {values} {error} {one.deviations:+6.1f}")
+    for row in rows:
+        error = f"{row.error:+9.1%}" if row.relative else f"{row.error:+9.3f}"
+        digits = _digits(row.observed)
+        values = f"{row.observed:11,.{digits}f} {row.mean:11,.{digits}f} {row.spread:9,.{digits}f}"
+        print(f"{row.name:48} {values} {error} {row.deviations:+6.1f}")
 
 
 def _digits(value: float) -> int:

@@ -183,7 +183,7 @@ def _slow_until_s(latency_ms: Values) -> float:
 
 def _highest_ms(latency_ms: Values) -> float:
     """Return the median over failures of the highest p95."""
-    return float(np.median([one.max() for one in _after_failures(latency_ms)]))
+    return float(np.median([failure.max() for failure in _after_failures(latency_ms)]))
 
 
 def _after_failures(latency_ms: Values) -> list[Values]:

@@ -45,7 +45,7 @@ def storm(player: Player, options: argparse.Namespace) -> dict[str, Any]:
         given = episode(options.seed, number, kinds)
         run = player.play(given)
         steps += run.steps
-        happened.update(one.kind for one in given.faults)
+        happened.update(fault.kind for fault in given.faults)
         if run.violations:
             first = run.violations[0]
             oracles[first.oracle] += 1

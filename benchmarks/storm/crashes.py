@@ -25,5 +25,5 @@ def crashes(player: Player, every: int = 1, climates: Sequence[int] = CLIMATES) 
             whole = count % WHOLE == 0
             given = Episode(climate, 1 + count // WHOLE % 2, ()) if whole else short
             run = player.play(given, compared=whole, crash_at=number)  # a short one ends while the load rises
-            found = [vars(one) for one in run.violations[:1]]
+            found = [vars(violation) for violation in run.violations[:1]]
             yield {**given.to_json(), "boundary": number, "steps": run.steps, "found": found}

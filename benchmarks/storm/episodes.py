@@ -33,7 +33,7 @@ class Episode:
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON-serialisable values."""
-        return {**vars(self), "faults": [one.to_json() for one in self.faults]}
+        return {**vars(self), "faults": [fault.to_json() for fault in self.faults]}
 
     @classmethod
     def from_json(cls, given: Mapping[str, Any]) -> Episode:

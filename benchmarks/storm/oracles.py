@@ -187,8 +187,8 @@ class Watch:
     def _excused(self, deployment: Deployment) -> bool:
         """Whether the world did itself what was decided, so that nobody had to ask."""
         name = deployment.place.job.name
-        short = any(one.kind == "short of slots" and one.where == name for one in self._world.faults)
-        return short or self._world.lying(name, ever=True) or any(not one.by for one in deployment.changes)
+        short = any(fault.kind == "short of slots" and fault.where == name for fault in self._world.faults)
+        return short or self._world.lying(name, ever=True) or any(not change.by for change in deployment.changes)
 
     def _turned_out(self, name: str, entries: Sequence[Entry]) -> None:
         """A rescale that nothing followed must have an outcome: recovered, or given up."""

@@ -128,9 +128,9 @@ class World:
     def active(self, kind: str, *where: str) -> Fault | None:
         """Return a fault of a kind that goes on now."""
         minute = self.minute
-        for one in self.faults:
-            if one.kind == kind and one.where in where and one.during(minute):
-                return one
+        for fault in self.faults:
+            if fault.kind == kind and fault.where in where and fault.during(minute):
+                return fault
         return None
 
     def _deployed(self, place: Place) -> Deployment:
@@ -139,9 +139,9 @@ class World:
     def _of_metrics(self, job: str) -> list[tuple[Fault, float]]:
         minute = self.minute
         return [
-            (one, START_S + one.from_min * float(MINUTE_S))
-            for one in self.faults
-            if one.where == job and KINDS[one.kind].scope == "metrics" and one.during(minute)
+            (fault, START_S + fault.from_min * float(MINUTE_S))
+            for fault in self.faults
+            if fault.where == job and KINDS[fault.kind].scope == "metrics" and fault.during(minute)
         ]
 
     # ---- running ---------------------------------------------------------------------------------------------------
@@ -178,8 +178,8 @@ class World:
                 yield self._auditor
         finally:
             logging.disable(level)
-            for one in self.controllers:
-                self._end(one)
+            for controller in self.controllers:
+                self._end(controller)
             self._auditor.close()
 
     def _judge(self, auditor: StateStore) -> None:
@@ -192,7 +192,7 @@ class World:
 
     def _next(self, until_s: float) -> bool:
         """Let the controller tick whose turn comes first, if that is before ``until_s``."""
-        idle = [one for one in self.controllers if not one.busy and one.next_s <= until_s]
+        idle = [controller for controller in self.controllers if not controller.busy and controller.next_s <= until_s]
         if not idle:
             return False
         first = min(idle, key=lambda one: (one.next_s, one.name))
@@ -316,10 +316,10 @@ class World:
         """Whether the store had a fault: what was asked while it lasted may be answered long after it."""
         since_min = self.minute_of(since_s)
         return any(
-            KINDS[one.kind].scope == "store"
-            and one.where in {controller.name, ALL}
-            and one.between(since_min, self.minute)
-            for one in self.faults
+            KINDS[fault.kind].scope == "store"
+            and fault.where in {controller.name, ALL}
+            and fault.between(since_min, self.minute)
+            for fault in self.faults
         )
 
     def _statement(self, controller: Controller, statement: str) -> str | None:

@@ -103,7 +103,7 @@ def figures(job: ZooJob, played: Played) -> Row:
     """Return what is kept of a replay. ``asked_workers`` are the most that the policy asked for, its start left out."""
     outcome, course = played.outcome, played.course
     first_s = course.times_s[0]
-    asked = [one.scale_out for one in played.deployments if one.since_s > first_s]
+    asked = [deployment.scale_out for deployment in played.deployments if deployment.since_s > first_s]
     return {
         "held": outcome.held,
         "late_share": outcome.share_above_objective,

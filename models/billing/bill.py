@@ -75,7 +75,7 @@ def bills(
     left_out: dict[str, str] = {}
     for name in prices.instance_types:
         try:
-            found.append([bill(one, prices, name, release) for one in demands])
+            found.append([bill(demand, prices, name, release) for demand in demands])
         except DoesNotFitError as error:
             left_out[name] = str(error)
     return sorted(found, key=_total), left_out

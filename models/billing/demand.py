@@ -53,7 +53,7 @@ class Demand:
     @property
     def core_s(self) -> float:
         """Core-seconds that the workers are given in all."""
-        cores = np.array([one.cores for one in self.sizes])
+        cores = np.array([size.cores for size in self.sizes])
         return float(((self.counts @ cores) * self.lengths_s).sum())
 
     def hosts(self, host: Resources) -> Counts:

@@ -24,13 +24,13 @@ def operator_rates_of(epoch: Epoch) -> tuple[dict[str, OperatorRates], dict[str,
     of the others stands for it. An idle instance's observed rates are zero, and count.
     """
     by_operator: dict[str, list[LoggedRates]] = {}
-    for one in epoch.rates:
-        by_operator.setdefault(one.operator, []).append(one)
+    for rate in epoch.rates:
+        by_operator.setdefault(rate.operator, []).append(rate)
     rates, notes = {}, {}
     for name, instances in by_operator.items():
         count = max(instances[0].instances, len(instances))
         known = {
-            column: [value for one in instances if _counts(one, column, value := getattr(one, column))]
+            column: [value for instance in instances if _counts(instance, column, value := getattr(instance, column))]
             for column in COLUMNS
         }
         true_in, true_out, seen_in, seen_out = (_over_all(known[column], count) for column in COLUMNS)

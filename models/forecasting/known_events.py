@@ -138,12 +138,12 @@ class KnownEvents:
         real = [one for one in found if self.share(one.name) >= LITTLE]
         starts_s, ends_s = np.array([one.start_s for one in real]), np.array([one.end_s for one in real])
         awaited = []
-        for one in events:
-            until_s = min(one.end_s, one.start_s + JUDGED_S, forecast.origin_s + forecast.horizon_s)
-            part = _part(forecast, one.start_s, until_s)
+        for event in events:
+            until_s = min(event.end_s, event.start_s + JUDGED_S, forecast.origin_s + forecast.horizon_s)
+            part = _part(forecast, event.start_s, until_s)
             usual = float(part @ forecast.mean / part.sum()) if part.sum() > 0 else math.nan
-            beside = int(((starts_s < until_s) & (ends_s > one.start_s)).sum()) - (self.share(one.name) >= LITTLE)
-            awaited.append(Awaited(one.name, one.start_s, until_s, usual, one.factor, beside == 0))
+            beside = int(((starts_s < until_s) & (ends_s > event.start_s)).sum()) - (self.share(event.name) >= LITTLE)
+            awaited.append(Awaited(event.name, event.start_s, until_s, usual, event.factor, beside == 0))
         return tuple(one for one in awaited if math.isfinite(one.usual_per_s))
 
     def to_state(self) -> dict[str, Any]:

@@ -91,7 +91,7 @@ class LatencyCurve:
             curve = cls(float(state["unit_per_s"]), float(state["spread"]), *equations)
         except (KeyError, TypeError) as error:
             raise ValueError(f"a latency curve lacks something or holds what is no number ({error!r})") from None
-        if any(one.shape != (TERMS, TERMS + 1) or not np.isfinite(one).all() for one in equations):
+        if any(equation.shape != (TERMS, TERMS + 1) or not np.isfinite(equation).all() for equation in equations):
             raise ValueError(f"a latency curve has {TERMS} finite equations of {TERMS + 1} numbers")
         return curve
 

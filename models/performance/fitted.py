@@ -76,7 +76,7 @@ class FittedPerformance:
             "family": self.family,
             "parameters": dict(self.parameters),
             "seed": self.seed,
-            "samples": [[one.cpu_cores, one.memory_mb, one.per_s, one.took_s] for one in self.samples],
+            "samples": [[sample.cpu_cores, sample.memory_mb, sample.per_s, sample.took_s] for sample in self.samples],
         }
         return {**content, "sha256": _digest(content)}
 

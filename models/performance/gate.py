@@ -23,11 +23,11 @@ def challenge(champion: FittedPerformance | None, trained: TrainedPerformance) -
     best = trained.best
     if champion is None:
         return Verdict(True, f"{best.family}, {best.errors}; there is no champion yet", best.rmse_per_s)
-    known = {_content(one) for one in champion.samples}
-    seen = np.array([_content(one) in known for one in trained.samples])
+    known = {_content(sample) for sample in champion.samples}
+    seen = np.array([_content(sample) in known for sample in trained.samples])
     if seen.all() and champion.family == trained.winner and len(known) == len(trained.samples):
         return Verdict(False, "the champion is of the same family and samples: champion kept")
-    asked = np.array([(one.cpu_cores, one.memory_mb) for one in trained.samples])
+    asked = np.array([(sample.cpu_cores, sample.memory_mb) for sample in trained.samples])
     incumbent = champion.predict(asked[:, 0], asked[:, 1]).per_s
     if champion.family in trained.held_out:
         incumbent = np.where(seen, trained.held_out[champion.family], incumbent)

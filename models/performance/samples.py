@@ -42,17 +42,17 @@ def checked(samples: Iterable[Sample]) -> tuple[Sample, ...]:
 
 def sizes_of(samples: Sequence[Sample]) -> Values:
     """Return cores and MB; shape ``(n, 2)``."""
-    return np.array([_size(one) for one in samples], float).reshape(-1, 2)
+    return np.array([_size(sample) for sample in samples], float).reshape(-1, 2)
 
 
 def rates_of(samples: Sequence[Sample]) -> Values:
     """Return records/s; shape ``(n,)``."""
-    return np.array([one.per_s for one in samples], float)
+    return np.array([sample.per_s for sample in samples], float)
 
 
 def samples_digest(samples: Iterable[Sample]) -> str:
     """Return the SHA-256 of sizes and rates: the same samples have the same digest, in any order, on any machine."""
-    content = sorted([float(one.cpu_cores), float(one.memory_mb), float(one.per_s)] for one in samples)
+    content = sorted([float(sample.cpu_cores), float(sample.memory_mb), float(sample.per_s)] for sample in samples)
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 

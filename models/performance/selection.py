@@ -74,7 +74,7 @@ class TrainedPerformance:
     @property
     def best(self) -> PerformanceCandidate:
         """The winner as it was tried."""
-        return next(one for one in self.candidates if one.family == self.winner)
+        return next(candidate for candidate in self.candidates if candidate.family == self.winner)
 
     @property
     def digest(self) -> str:
@@ -85,7 +85,7 @@ class TrainedPerformance:
     def sentence(self) -> str:
         """Who won and why, how the families compare, and on what, in words."""
         others = "; ".join(f"{one.family}: {one.error or one.errors}" for one in self.candidates)
-        first = min((one for one in self.candidates if one.may_lead), key=lambda one: one.rmse_per_s)
+        first = min((candidate for candidate in self.candidates if candidate.may_lead), key=lambda one: one.rmse_per_s)
         why = (
             "has the lowest error"
             if first.family == self.winner
@@ -138,7 +138,7 @@ def select_performance(
 
 def chosen(candidates: Sequence[PerformanceCandidate]) -> str | None:
     """Return the family to be used: see :func:`select_performance`; ``None`` where none can be."""
-    sound = [one for one in candidates if one.errors is not None and one.may_lead]
+    sound = [candidate for candidate in candidates if candidate.errors is not None and candidate.may_lead]
     if not sound:
         return None
     best = min(sound, key=lambda one: one.rmse_per_s)

@@ -40,7 +40,7 @@ def rows_of(found: OperatorSamples) -> pd.DataFrame:
     if not found.tried:
         raise ValueError(f"no size of {found.operator} was sampled: there is nothing to keep")
     whole = {name: getattr(found, name) for name in _WHOLE} | {name: list(getattr(found, name)) for name in LISTS}
-    taken = [{**asdict(one), "why_failed": ""} for one in found.samples]
+    taken = [{**asdict(sample), "why_failed": ""} for sample in found.samples]
     failed = [
         {"cpu_cores": one.cpu_cores, "memory_mb": one.memory_mb, "per_s": math.nan, "took_s": one.took_s,
          "why_failed": one.why}

@@ -173,7 +173,7 @@ def _flink(_: Home, files: JobFiles) -> Iterator[Finding]:
         job = files.jobs[name]
         return Call(str(target.url), lambda: _flink_of(job, target), lambda finding: [finding])
 
-    found = {one.check: one for one in Calls(AT_ONCE, PER_SERVER).run(call(*one) for one in targets.items())}
+    found = {one.check: one for one in Calls(AT_ONCE, PER_SERVER).run(call(*item) for item in targets.items())}
     yield from (found[f"flink of {name}"] for name in targets)
 
 

@@ -33,8 +33,8 @@ def metrics_of_jobs(home: Home, files: JobFiles) -> Iterator[Finding]:
         if name not in live:
             yield Finding(f"metrics of {name}", ok=True, found="none configured: trained on exports only")
     checkups = _checked(list(live.values()))
-    for server in sorted({one.server for one in checkups.values() if isinstance(one, JobCheckup)}):
-        yield _of_server(home, server, [one for one in checkups.values() if _is_of(one, server)])
+    for server in sorted({checkup.server for checkup in checkups.values() if isinstance(checkup, JobCheckup)}):
+        yield _of_server(home, server, [checkup for checkup in checkups.values() if _is_of(checkup, server)])
     for name, found in checkups.items():
         if isinstance(found, Exception):
             said = f"{type(found).__name__}: {found}"
@@ -84,10 +84,10 @@ def _is_of(found: JobCheckup | Exception, server: str) -> bool:
 
 def _of_server(home: Home, server: str, found: Sequence[JobCheckup | Exception]) -> Finding:
     checkups = [one for one in found if isinstance(one, JobCheckup)]
-    down = [one for one in checkups if not one.answers]
+    down = [checkup for checkup in checkups if not checkup.answers]
     check = f"prometheus {server}"
     if not down:
-        return Finding(check, ok=True, found=f"answers, asked for {_named([one.job for one in checkups])}")
+        return Finding(check, ok=True, found=f"answers, asked for {_named([checkup.job for checkup in checkups])}")
     queries = tuple(fact for one in down for fact in one.queries)
     names = _named([one.job for one in down])
     if all(is_twin_job(_path(home, one.job)) for one in down):
@@ -104,8 +104,8 @@ def _of_server(home: Home, server: str, found: Sequence[JobCheckup | Exception])
 
 def _of_job(home: Home, checkup: JobCheckup) -> Finding:
     facts, check = checkup.queries, f"metrics of {checkup.job}"
-    broken = [one for one in facts if not one.ok]
-    doubts = [one for one in facts if one.verdict is Verdict.DOUBTFUL]
+    broken = [fact for fact in facts if not fact.ok]
+    doubts = [fact for fact in facts if fact.verdict is Verdict.DOUBTFUL]
     doubt = BETWEEN.join(f"{one.metric}: {one.found}; {one.fix}" for one in doubts)
     if checkup.ok:
         return Finding(check, ok=True, found=_counted(facts), doubt=doubt, queries=facts)
@@ -116,7 +116,7 @@ def _of_job(home: Home, checkup: JobCheckup) -> Finding:
 
 
 def _counted(facts: Sequence[QueryFact]) -> str:
-    lacking = [one.metric for one in facts if one.verdict not in {Verdict.OK, Verdict.DOUBTFUL}]
+    lacking = [fact.metric for fact in facts if fact.verdict not in {Verdict.OK, Verdict.DOUBTFUL}]
     well = f"{len(facts) - len(lacking)} of {len(facts)} queries find what they should"
     return f"{well}; perdix can do without {', '.join(lacking)}" if lacking else f"{len(facts)} queries, all well"
 

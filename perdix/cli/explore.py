@@ -190,7 +190,7 @@ def _show_forecast(job: str, made: Forecast, version: int, model: Forecaster, sa
         console.print(line)
     console.print(f"highest of all: mean {number(made.maximum_per_s())}, {bounds}")
     if len(model.members) > 1:
-        counts = [[one.family, f"{one.weight:.0%}", _share(one.wape)] for one in standings(model)]
+        counts = [[standing.family, f"{standing.weight:.0%}", _share(standing.wape)] for standing in standings(model)]
         table("members", ["member", "weight", "recent WAPE"], counts)
     for name, failure in model.failures.items():
         console.print(f"{name} takes no part: {failure}")

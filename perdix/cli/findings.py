@@ -29,7 +29,7 @@ class Finding:
 def show(finding: Finding, *, in_full: bool) -> None:
     """Print a finding for people; of queries all where ``in_full``, else those that are not well."""
     mark = styled("ok    ", "green") if finding.ok else styled("broken", "red")
-    asked = [one for one in finding.queries if one.verdict is not Verdict.NOT_ASKED]
+    asked = [query for query in finding.queries if query.verdict is not Verdict.NOT_ASKED]
     console.print(mark, f"{finding.check}: {finding.found}")
     shown = asked if in_full else [one for one in asked if not one.ok]
     if shown:
@@ -45,17 +45,17 @@ def show(finding: Finding, *, in_full: bool) -> None:
 def in_sentence(facts: Iterable[QueryFact]) -> str:
     """Return what was found of queries in one line: those of which the same was found together."""
     alike: dict[str, list[str]] = {}
-    for one in facts:
-        alike.setdefault(one.found, []).append(one.metric)
+    for fact in facts:
+        alike.setdefault(fact.found, []).append(fact.metric)
     return BETWEEN.join(f"{', '.join(names)}: {found}" for found, names in alike.items())
 
 
 def fixes(facts: Iterable[QueryFact]) -> list[str]:
     """Return the fix of each query; what fixes several is named once, and only then without the query's name."""
     alike: dict[str, list[str]] = {}
-    for one in facts:
-        if one.fix:
-            alike.setdefault(one.fix, []).append(one.metric)
+    for fact in facts:
+        if fact.fix:
+            alike.setdefault(fact.fix, []).append(fact.metric)
     return [fix if len(names) > 1 else f"{names[0]}: {fix}" for fix, names in alike.items()]
 
 

@@ -115,7 +115,7 @@ def _backfill(job: str | None, days: int, *, as_json: bool) -> None:
             pulls.append(one)
             if shown is not None:
                 shown.update(f"asking Prometheus ... {len(pulls)} of {len(jobs)}: {one.job}")
-    read = {one.job: one.days for one in pulls if one.days}
+    read = {pull.job: pull.days for pull in pulls if pull.days}
     taken_in = _taken_in(read, now_s, show=not as_json) if read else {}
     documents: list[dict[str, Any]] = []
     for one in pulls:
@@ -280,15 +280,15 @@ def stretches(days: list[str]) -> list[tuple[str, str]]:
 def _show_backfill(documents: Sequence[dict[str, Any]]) -> None:
     rows = [
         [
-            one["job"],
-            one["pulled"],
-            number(one["totals"]["kept"]) if "totals" in one else "-",
-            "; ".join([*one.get("warnings", ()), *one["problems"]]),
+            document["job"],
+            document["pulled"],
+            number(document["totals"]["kept"]) if "totals" in document else "-",
+            "; ".join([*document.get("warnings", ()), *document["problems"]]),
         ]
-        for one in documents
+        for document in documents
     ]
     table("read from Prometheus", ["job", "range", "kept", "problems"], rows)
-    if not all(one["failed"] for one in documents):
+    if not all(document["failed"] for document in documents):
         console.print("next: perdix train")
 
 

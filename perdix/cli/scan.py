@@ -218,7 +218,7 @@ def _scanned(wanted: Wanted, only: set[str], price_of: PriceOf, processes: int |
         raise UserError(f"{error}{_fix(error)}") from None
     if not found.jobs:
         raise UserError(_nothing(only, found.notes, NOTHING))
-    missing = only - {one.name for one in found.jobs}
+    missing = only - {job.name for job in found.jobs}
     found = replace(found, notes=(*found.notes, *(f"no job is called {name}" for name in sorted(missing))))
     with _progress_bar(len(found.jobs)) as tell:
         return scan(

@@ -55,7 +55,7 @@ def account(
     if verdict is not None:
         document["candidates"] = [_candidate(item) for item in verdict.proposed.candidates[-MOST_CANDIDATES:]]
         if verdict.proposed.plan:
-            document["plan"] = [_planned(one) for one in kept_stages(verdict.proposed.plan)]
+            document["plan"] = [_planned(stage) for stage in kept_stages(verdict.proposed.plan)]
         if verdict.proposed.budget_left is not None:
             document["error_budget_left"] = _short(verdict.proposed.budget_left)
         if verdict.proposed.against_fixed is not None:

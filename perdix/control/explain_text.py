@@ -276,7 +276,7 @@ def _believed(believed: Document | None, explanation: Explanation, counted: Mapp
 
 def _capacities(capacities: Sequence[Document], counted: Mapping[int, Document]) -> Iterator[str]:
     """Yield what each size can process: the estimate, and less where the policy counts on less of it."""
-    known = [one for one in capacities if one["per_s"] is not None]
+    known = [capacity for capacity in capacities if capacity["per_s"] is not None]
     if known:
         yield "Estimated capacity by workers, 90 % interval, and evidence (ages count from the decision):"
     for one in known:

@@ -117,7 +117,7 @@ def _journal(io: TickIO, report: FleetReport, holder: str) -> FleetReport:
     A job that is leased elsewhere has its status written there. A late one keeps its old status, whose age shows it.
     """
     try:
-        ours = [one for one in report.statuses.values() if one.status not in (Status.OBSERVING, Status.LATE)]
+        ours = [status for status in report.statuses.values() if status.status not in (Status.OBSERVING, Status.LATE)]
         with io.store.together() as once:
             report = replace(report, retrains=_retrains(once.journal, report.started_s))
             once.journal.record_tick(Tick(report.started_s, report.finished_s, holder, report.summary()), ours)

@@ -159,8 +159,8 @@ def _judged(memory: JobMemory) -> tuple[JobMemory, Judgement, str | None, DriftS
     if memory.champion is None:
         return memory, judgement, None, memory.drift
     minute, horizons = judgement.first_minute_wape, judgement.horizons(version)
-    wapes = [one.horizon_wape for one in horizons if one.horizon_wape is not None]
-    missed = [one.missed for one in horizons if one.missed is not None]
+    wapes = [horizon.horizon_wape for horizon in horizons if horizon.horizon_wape is not None]
+    missed = [horizon.missed for horizon in horizons if horizon.missed is not None]
     drift = unasked = memory.drift.observe(minute, missed, origin_s=judgement.scored_until_s)
     if drift.retrain_due:
         unasked = memory.drift.observe(minute, missed, origin_s=judgement.scored_until_s, asking=False)

@@ -185,6 +185,6 @@ def _situation(
         minutes=minutes,
         foresight=foresight(minutes),
         further=beliefs.further,
-        events=tuple(dict.fromkeys(one.name for one in beliefs.events if one.changes)),
+        events=tuple(dict.fromkeys(event.name for event in beliefs.events if event.changes)),
         idle_cpu=memory.capacity.idle_share.least_cpu,
     )

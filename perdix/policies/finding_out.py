@@ -44,7 +44,7 @@ def best_trial(
     ``late_price``: worker-seconds that one late second weighs.
     """
     trials = [_trial(situation, situation.capacities[n], least_per_s, late_price) for n in scale_outs]
-    return max((one for one in trials if one.worth > 0.0), key=lambda one: one.worth, default=None)
+    return max((trial for trial in trials if trial.worth > 0.0), key=lambda one: one.worth, default=None)
 
 
 def busy_workers(situation: Situation, load_per_s: float) -> float:

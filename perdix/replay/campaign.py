@@ -122,7 +122,7 @@ class Setup:
     @property
     def labels(self) -> tuple[str, ...]:
         """What takes part, by the names of tables: the contenders, then the best fixed size."""
-        return (*(one.label for one in self.contenders), *((BEST_STATIC,) if self.with_best_static else ()))
+        return (*(contender.label for contender in self.contenders), *((BEST_STATIC,) if self.with_best_static else ()))
 
     @property
     def simulated_s(self) -> float:
@@ -140,7 +140,7 @@ class Setup:
         arriving = arrivals(self.trace, seconds, peak_per_s, seed, noise=self.noise, slow_noise=self.slow_noise)
         return tuple(
             Case(
-                one,
+                contender,
                 self.trace.name,
                 self.parameters,
                 seed,
@@ -152,9 +152,9 @@ class Setup:
                 arrivals=arriving,
                 scraping=Scraping(interval_s=self.pace.scraped_s),
                 step_s=self.pace.step_s,
-                beliefs=not self.pace.coarse or needs_beliefs(one),
+                beliefs=not self.pace.coarse or needs_beliefs(contender),
             )
-            for one in self.contenders
+            for contender in self.contenders
         )
 
 

@@ -225,4 +225,4 @@ def _lateness(axes: Axes, group: Group, colours: Colours, frontier: tuple[Values
 def _cost(mine: Sequence[Played]) -> str:
     """Return what a policy's hosts cost on average over its seeds, to be put behind its workers; nothing unpriced."""
     bills = [one.outcome.bill for one in mine if one.outcome.bill is not None]
-    return f", {np.mean([one.cost for one in bills]):.3g} {bills[0].currency}" if bills else ""
+    return f", {np.mean([bill.cost for bill in bills]):.3g} {bills[0].currency}" if bills else ""

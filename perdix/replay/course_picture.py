@@ -99,7 +99,7 @@ def _mark(
     """Draw a line through all rows where a rescale or a failure began, and on top a symbol that says which."""
     handles: list[Artist] = []
     for cause, (name, colour, symbol) in CAUSES.items():
-        hours = [(one.at_s - course.times_s[0]) / 3600.0 for one in recoveries if one.cause == cause]
+        hours = [(recovery.at_s - course.times_s[0]) / 3600.0 for recovery in recoveries if recovery.cause == cause]
         hours = [at_h for at_h in hours if between_h[0] <= at_h < between_h[1]]
         if not hours:
             continue
@@ -119,11 +119,11 @@ def recovery_picture(played: Sequence[Played]) -> Figure | None:
     Left out, and counted in the title, is what no prediction can be held against: recoveries that another rescale or
     failure interrupted, and those that were not predicted or had not ended. ``None`` where nothing can be compared.
     """
-    recoveries = [one for replay in played for one in replay.outcome.recoveries]
+    recoveries = [recovery for replay in played for recovery in replay.outcome.recoveries]
     known = [
-        (one.cause, one.true_s, one.predicted_s)
-        for one in recoveries
-        if one.error is not None and one.true_s and one.predicted_s
+        (recovery.cause, recovery.true_s, recovery.predicted_s)
+        for recovery in recoveries
+        if recovery.error is not None and recovery.true_s and recovery.predicted_s
     ]
     if not known:
         return None

@@ -120,12 +120,12 @@ def question(setup: Setup) -> dict[str, Any]:
         "pricing": None if setup.priced_by is None else setup.priced_by.asked(),
         "policies": [
             {
-                "label": one.label,
-                "policy": one.settings.name,
-                "options": dict(one.settings.options),
-                "tick_interval_s": one.tick_interval_s,
+                "label": contender.label,
+                "policy": contender.settings.name,
+                "options": dict(contender.settings.options),
+                "tick_interval_s": contender.tick_interval_s,
             }
-            for one in setup.contenders
+            for contender in setup.contenders
         ],
     }
 
@@ -138,7 +138,7 @@ def result(outcome: Outcome, price_per_h: float) -> dict[str, Any]:
             found[PERCENT[name]] = None if value is None else 100.0 * value
         else:
             found[NAMES.get(name, name)] = value
-    errors = [one.error for one in outcome.recoveries]
+    errors = [recovery.error for recovery in outcome.recoveries]
     found["recoveries"] = [
         {**one, "error_pct": None if error is None else 100.0 * error}
         for one, error in zip(found["recoveries"], errors, strict=True)

@@ -128,7 +128,7 @@ def _outcome(
         lag_maximum_records=float(course.lag_records.max()),
         lag_at_end_records=float(course.lag_records[-1]),
         unprocessed=left,
-        recovery_error=_mean([one.error for one in recoveries]),
+        recovery_error=_mean([recovery.error for recovery in recoveries]),
         forecast_wape=forecast_wape,
         first_minute_wape=minute_wape,
         capacity_error=_mean(truth.here),
@@ -211,7 +211,7 @@ def _forecast_errors(reports: Sequence[TickReport], twin: JobTwin) -> tuple[floa
 
 
 def _outages(twin: JobTwin, course: Course) -> list[Outage]:
-    return [one for one in twin.outages if course.times_s[0] <= one.start_s <= course.times_s[-1]]
+    return [outage for outage in twin.outages if course.times_s[0] <= outage.start_s <= course.times_s[-1]]
 
 
 def _left_after_recovery(case: Case, twin: JobTwin, look: Callable[[], object]) -> float:

@@ -81,8 +81,8 @@ def _series(path: Path) -> dict[tuple[str, str], Samples]:
                 runs.setdefault((found.name, _label_text(found)), []).append(found)
     series = {}
     for key, parts in runs.items():
-        times = np.concatenate([one.times_ms for one in parts])
-        values = np.concatenate([one.values for one in parts])
+        times = np.concatenate([part.times_ms for part in parts])
+        values = np.concatenate([part.values for part in parts])
         finite = np.isfinite(values)
         times, values = times[finite][::-1], values[finite][::-1]
         if len(times):
@@ -97,4 +97,4 @@ def _label_text(series: RawSeries) -> str:
 
 def _labels(labels: Sequence[str]) -> str:
     more = f" and {len(labels) - SHOWN} more" if len(labels) > SHOWN else ""
-    return "; ".join(f"{{{one}}}" for one in labels[:SHOWN]) + more
+    return "; ".join(f"{{{label}}}" for label in labels[:SHOWN]) + more

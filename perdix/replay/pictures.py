@@ -44,9 +44,9 @@ def draw_campaign(campaign: Campaign, folder: Path, *, courses: bool = False) ->
 def _curve(campaign: Campaign) -> tuple[Values, Values]:
     """Return the frontier's mean over seeds, from where every seed has a plan that is late so rarely."""
     curves = campaign.frontiers.values()
-    least = max(one.least_late for one in curves)
+    least = max(curve.least_late for curve in curves)
     late = np.linspace(np.sqrt(least), 1.0, POINTS) ** 2
-    workers = [[one.worker_s_at(float(share)) / one.seconds for share in late] for one in curves]
+    workers = [[curve.worker_s_at(float(share)) / curve.seconds for share in late] for curve in curves]
     return late, np.asarray(np.mean(workers, axis=0))
 
 

@@ -149,26 +149,26 @@ def demand_of(played: Played, pricing: Pricing) -> Demand:
     Raises ``SettingsError`` when a size was deployed that has no cores and memory.
     """
     usual = next(iter((pricing.sizes or {}).values()), pricing.worker)
-    if not any(one.mix for one in played.deployments):
+    if not any(deployment.mix for deployment in played.deployments):
         return Demand.of_workers(played.course.workers, usual)
     sizes = {EQUAL: usual, **(pricing.sizes or {})}
     times_s = played.course.times_s
     counts = np.zeros((len(times_s), len(sizes)))
-    for one in played.deployments:
-        unknown = [size for size in one.mix if size not in sizes]
+    for deployment in played.deployments:
+        unknown = [size for size in deployment.mix if size not in sizes]
         if unknown:
             raise SettingsError(
                 f"size '{unknown[0]}' was deployed, but has no cores and memory; name it in the twin's file"
             )
-        mix = one.mix or {EQUAL: one.scale_out}
-        counts[times_s >= one.since_s] = [mix.get(size, 0) for size in sizes]
+        mix = deployment.mix or {EQUAL: deployment.scale_out}
+        counts[times_s >= deployment.since_s] = [mix.get(size, 0) for size in sizes]
     return Demand.of_mixes(counts, tuple(sizes.values()))
 
 
 def _billed(demands: Sequence[Demand], pricing: Pricing) -> list[Billed]:
     """Return a bill per demand, all on one instance type."""
     if pricing.instance_type is not None:
-        return [bill(one, pricing.prices, pricing.instance_type, pricing.release) for one in demands]
+        return [bill(demand, pricing.prices, pricing.instance_type, pricing.release) for demand in demands]
     cheapest, _ = bills(demands, pricing.prices, pricing.release)
     return cheapest[0]
 

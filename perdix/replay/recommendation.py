@@ -47,8 +47,8 @@ def weigh(policies: Sequence[Side], fixed: Side | None) -> Weighed:
 
     A policy that costs as much as the best fixed size is preferred to it: that one is known only afterwards.
     """
-    beaten = () if fixed is None else tuple(one for one in policies if is_beaten(one, fixed))
-    holding = [one for one in policies if one.held]
+    beaten = () if fixed is None else tuple(policy for policy in policies if is_beaten(policy, fixed))
+    holding = [policy for policy in policies if policy.held]
     nearest = None if holding else min(policies, key=_distance, default=None)
     stand = [one for one in holding if one not in beaten]
     if stand:
@@ -89,8 +89,8 @@ def recommendation(
     """
     cost = "worker_seconds" if currency is None else "cost"
     sides = [_side(one, cost, one["seeds"] if seeds is None else seeds) for one in summaries if one["seeds"]]
-    fixed = next((one for one in sides if one.policy == BEST_STATIC), None)
-    policies = [one for one in sides if one.policy != BEST_STATIC]
+    fixed = next((side for side in sides if side.policy == BEST_STATIC), None)
+    policies = [side for side in sides if side.policy != BEST_STATIC]
     weighed = weigh(policies, fixed)
     chosen = weighed.recommended
     return {
@@ -134,7 +134,7 @@ class _Words:
         if chosen is None:
             return ""
         nearest = weighed.nearest if weighed.nearest is not chosen else None
-        rest = [one for one in policies if one is not chosen and one is not nearest]
+        rest = [policy for policy in policies if policy is not chosen and policy is not nearest]
         unbeaten = [one for one in rest if one not in weighed.beaten]
         lists = (
             ("Also held", [one for one in unbeaten if one.held], chosen),
@@ -146,7 +146,7 @@ class _Words:
             sentences.append(f"No policy held it; the nearest is {self._beside(nearest, chosen, named=True)}.")
         for head, sides, other in lists:
             if sides:
-                sentences.append(f"{head}: {'; '.join(self._beside(one, other) for one in sides)}.")
+                sentences.append(f"{head}: {'; '.join(self._beside(side, other) for side in sides)}.")
         return " ".join(sentences)
 
     def _first(self, chosen: Side, fixed: Side | None) -> str:

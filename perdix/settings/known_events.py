@@ -70,9 +70,9 @@ class KnownEvent(Strict):
     def _zoned(cls, times: tuple[datetime, ...] | None) -> tuple[datetime, ...] | None:
         if times is None:
             return None
-        if any(one.tzinfo is None for one in times):
+        if any(time.tzinfo is None for time in times):
             raise ValueError("give a time zone, for example 2026-01-31T06:00:00Z")
-        return tuple(datetime.combine(one.date(), one.timetz()) for one in times)
+        return tuple(datetime.combine(time.date(), time.timetz()) for time in times)
 
     @field_validator("cron")
     @classmethod

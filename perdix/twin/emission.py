@@ -126,7 +126,7 @@ def _counted_before_restart(
 ) -> NDArray[np.float64]:
     """Return what a counter had reached when its exporter last restarted; 0 where it began anew since."""
     before, deployment = np.zeros(len(rows)), history.column("deployment")
-    restarts_s = sorted(one.to_s for one in silences if one.restarted and one.of(entry.endpoint))
+    restarts_s = sorted(silence.to_s for silence in silences if silence.restarted and silence.of(entry.endpoint))
     for restart_s in restarts_s:
         row = (int(restart_s) - history.start_s) // history.step_s - 1
         if not 0 <= row < len(history):

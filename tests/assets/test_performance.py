@@ -142,7 +142,7 @@ def test_samples_become_a_champion_and_a_slower_operator_challenges_it(run: Run,
     write_samples(samples(), run.home.operator_samples)
     first = run.go("enrich", "never")
     assert first.success
-    checked = {one.partition: one.passed for one in first.get_asset_check_evaluations()}
+    checked = {evaluation.partition: evaluation.passed for evaluation in first.get_asset_check_evaluations()}
     assert checked == {"enrich": True, "never": False, None: False}, "each job has its own outcome"
     assert "never was never sampled" in str(run.metadata("performance_candidates", "never")["error"])
     winner = run.metadata("performance_candidates", "enrich")["winner"]

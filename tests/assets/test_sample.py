@@ -117,7 +117,7 @@ def test_the_page_shows_samples_and_what_they_cost(run: Run) -> None:
     assert told["cost_worker_h"] == pytest.approx(found.worker_s / 3_600.0)
     (drawn,) = re.findall(r"base64,([A-Za-z0-9+/=]+)", told["sampled"])
     assert base64.b64decode(drawn).startswith(PNG)
-    best = max(one.per_s for one in found.samples)
+    best = max(sample.per_s for sample in found.samples)
     assert best == pytest.approx(20_000, rel=0.1)
     assert [one.memory_mb for one in found.failed] == [32.0]
 
@@ -171,7 +171,7 @@ def test_a_running_job_is_sampled_by_the_commands_of_its_file(
     assert run.go(("parse", "parse"), live=True, method="fssa-1", first_share=0.1).success
     kept = newest_samples(run.home.operator_samples, "parse")
     assert kept is not None
-    assert {one.cpu_cores for one in kept[1].samples} == {1.0, 2.0, 3.0}
+    assert {sample.cpu_cores for sample in kept[1].samples} == {1.0, 2.0, 3.0}
     assert job.load.rates_per_s[0] == pytest.approx(0.1 * MOST_PER_S)
     assert (run.metadata("parse")["samples"], run.metadata("parse")["left"]) == (3, "")
 

@@ -52,7 +52,7 @@ class FleetMean(Member):
     def fit_shared(cls, histories: Sequence[Workload], *, horizon_s: float, seed: int) -> Mapping[str, Any]:
         if not histories:
             raise ValueError("no history")
-        return {"mean": float(np.mean([np.nanmean(one.per_s) for one in histories]))}
+        return {"mean": float(np.mean([np.nanmean(history.per_s) for history in histories]))}
 
     @classmethod
     def sharing(cls, models: Sequence[SharedModel]) -> type[Member]:

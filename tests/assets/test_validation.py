@@ -31,7 +31,7 @@ def observed(home: Home, tags: dict[str, str] | None = None) -> dg.ExecuteInProc
 
 
 def check(result: dg.ExecuteInProcessResult, name: str) -> dg.AssetCheckEvaluation:
-    (found,) = [one for one in result.get_asset_check_evaluations() if one.check_name == name]
+    (found,) = [evaluation for evaluation in result.get_asset_check_evaluations() if evaluation.check_name == name]
     return found
 
 

@@ -77,6 +77,6 @@ def test_a_replay_that_failed_is_reported_and_ends_with_1(
 def test_a_prediction_is_near_that_is_a_quarter_or_three_seconds_off() -> None:
     told = ((5.0, 2.5), (126.0, 100.0), (124.0, 100.0), (6.0, 2.0))
     recoveries = [Recovery(60.0, "out", 2, 4, predicted_s, None, true_s) for predicted_s, true_s in told]
-    out, every = recovery_rows([(one, 0.2) for one in recoveries])
+    out, every = recovery_rows([(recovery, 0.2) for recovery in recoveries])
     assert out["within_25_pct_or_3_s_pct"] == every["within_25_pct_or_3_s_pct"] == 50.0
     assert every["least_within_pct"] == 100.0

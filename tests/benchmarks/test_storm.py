@@ -81,7 +81,7 @@ def test_a_planted_bug_is_found(plant: str, oracle: str, given: Episode):
     compared = oracle == "isolation"
     with PLANTS[plant]() as wrap:
         run = Player(wrap).play(given, compared=compared)
-    assert oracle in {one.oracle for one in run.violations}
+    assert oracle in {violation.oracle for violation in run.violations}
     assert violations_without_a_bug(given, compared=compared) == ()
 
 

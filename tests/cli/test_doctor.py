@@ -118,8 +118,8 @@ def test_a_server_that_is_gone_is_one_finding_for_all_its_jobs(place: Path) -> N
     assert (broken.ok, broken.check) == (False, f"prometheus {GONE}")
     assert "needed by ads, bids" in broken.found
     assert re.search(r"start it, or correct prometheus.url \(\S+ads\.yaml:3\)", broken.fix)
-    assert {one.verdict for one in broken.queries} == {Verdict.NOT_ASKED}
-    assert {one.job for one in broken.queries} == {"ads", "bids"}
+    assert {query.verdict for query in broken.queries} == {Verdict.NOT_ASKED}
+    assert {query.job for query in broken.queries} == {"ads", "bids"}
 
 
 def test_the_simulator_of_a_demo_that_is_over_is_not_broken(place: Path) -> None:
@@ -191,7 +191,7 @@ def test_a_slow_server_delays_no_other_and_is_not_asked_by_all_its_jobs(
         return JobCheckup(job.name, "http://slow:9090", (), False, "http://slow:9090 did not answer in time", "wait")
 
     monkeypatch.setattr(doctor_metrics, "check_job", check)
-    assert [one.check for one in findings(place) if not one.ok] == ["prometheus http://slow:9090"]
+    assert [finding.check for finding in findings(place) if not finding.ok] == ["prometheus http://slow:9090"]
     assert len(asked) <= 1 + doctor_metrics.PER_SERVER
 
 
@@ -205,7 +205,7 @@ def test_what_one_job_meets_costs_no_other_its_checks(place: Path, monkeypatch: 
         return JobCheckup(job.name, "http://two:9090", ())
 
     monkeypatch.setattr(doctor_metrics, "check_job", check)
-    found = {one.check: one for one in findings(place)}
+    found = {finding.check: finding for finding in findings(place)}
     assert "a defect" in found["metrics of ads"].found
     assert found["metrics of bids"].ok
 

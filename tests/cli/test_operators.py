@@ -121,7 +121,7 @@ def test_bounds_that_change_while_it_runs_hold_and_a_file_that_cannot_be_read_ch
     write(home, text)
     changed_at_the_second_look(monkeypatch, lambda: write(home, text.replace("maximum: 6", "maximum: 3")))
     documents = [json.loads(line) for line in run("orders", *NOW, "--json", "--decisions", "2").stdout.splitlines()]
-    assert [one["changes"] for one in documents] == [{"count -> sink": 4}, {"count -> sink": 3}]
+    assert [document["changes"] for document in documents] == [{"count -> sink": 4}, {"count -> sink": 3}]
 
 
 def test_a_paused_job_is_left_alone(home, cluster):

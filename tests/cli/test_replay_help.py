@@ -31,7 +31,7 @@ def called(*words: str) -> tuple[int, str]:
 
 def options_of(kind: str) -> list[object]:
     group = typer.main.get_command(app).commands["replay"]  # type: ignore[attr-defined]
-    return [one for one in group.commands[kind].params if one.name != "help" and one.opts[0].startswith("--")]
+    return [param for param in group.commands[kind].params if param.name != "help" and param.opts[0].startswith("--")]
 
 
 @pytest.mark.parametrize("kind", GROUPS)
@@ -41,7 +41,7 @@ def test_every_option_is_in_one_group(kind: str) -> None:
     shown = [one for one in re.findall(r"^│ (--[a-z-]+)", said, re.MULTILINE) if one != "--help"]
     assert len(shown) == len(set(shown)) == len(options)
     heads = re.findall(r"^╭─ (.+?) ─+╮", said, re.MULTILINE)
-    assert [one for one in heads if one not in ("Options", "Arguments")] == GROUPS[kind]
+    assert [head for head in heads if head not in ("Options", "Arguments")] == GROUPS[kind]
 
 
 def defaults(kind: str) -> dict[str, str]:

@@ -244,4 +244,4 @@ def took(store: StateStore, at_s: float, seconds: float, looked_s: float | None 
 
 def applied(rig: Rig) -> list[tuple[int, int]]:
     """Every change of scale-out that the twin really went through."""
-    return [(one.from_scale_out, one.to_scale_out) for one in rig.twin.outages if one.cause != "failure"]
+    return [(outage.from_scale_out, outage.to_scale_out) for outage in rig.twin.outages if outage.cause != "failure"]

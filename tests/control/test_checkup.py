@@ -55,7 +55,7 @@ def checked(job: StreamJob, now_s: float = NOW_S, **given: Any) -> JobCheckup:
 
 
 def fact(checkup: JobCheckup, metric: str) -> QueryFact:
-    return next(one for one in checkup.queries if one.metric == metric)
+    return next(query for query in checkup.queries if query.metric == metric)
 
 
 def changed(metric: str, promql: str) -> EngineQueries:
@@ -67,9 +67,9 @@ def changed(metric: str, promql: str) -> EngineQueries:
 
 def test_every_query_of_a_well_job_shows_what_it_found(face: PrometheusFace) -> None:
     found = checked(a_job(face))
-    assert found.ok, [one for one in found.queries if not one.ok]
-    assert {one.metric for one in found.queries} == set(load_queries("flink").queries)
-    assert not [one for one in found.queries if one.verdict is not Verdict.OK and one.metric != "memory_ratio"]
+    assert found.ok, [query for query in found.queries if not query.ok]
+    assert {query.metric for query in found.queries} == set(load_queries("flink").queries)
+    assert not [query for query in found.queries if query.verdict is not Verdict.OK and query.metric != "memory_ratio"]
     throughput = fact(found, "throughput_per_s")
     assert throughput.series == 4
     assert throughput.newest == pytest.approx(20_000, rel=0.05)
@@ -258,7 +258,7 @@ def test_a_server_that_does_not_listen_is_one_problem_and_no_query_is_asked() ->
     assert not found.answers
     assert "cannot be reached" in found.problem
     assert found.fix == "start it, or correct prometheus.url"
-    assert {one.verdict for one in found.queries} == {Verdict.NOT_ASKED}
+    assert {query.verdict for query in found.queries} == {Verdict.NOT_ASKED}
 
 
 @pytest.mark.parametrize(
@@ -294,11 +294,11 @@ def test_a_certificate_that_nobody_trusts_names_ca_file() -> None:
 def test_a_slow_server_is_given_up_within_its_time(face: PrometheusFace) -> None:
     ticks = iter(range(0, 1_000, 9))
     found = checked(a_job(face), stopwatch_s=lambda: float(next(ticks)), most_s=20.0)
-    asked = [one for one in found.queries if one.verdict is not Verdict.NOT_ASKED]
+    asked = [query for query in found.queries if query.verdict is not Verdict.NOT_ASKED]
     assert 0 < len(asked) < len(found.queries)
     assert not found.ok
     assert "20 s" in found.problem
 
 
 def test_each_metric_has_its_unit_in_the_facts(face: PrometheusFace) -> None:
-    assert all(one.unit == CANONICAL[one.metric].unit for one in checked(a_job(face)).queries)
+    assert all(query.unit == CANONICAL[query.metric].unit for query in checked(a_job(face)).queries)

@@ -36,7 +36,7 @@ def recovered(rig: Rig, store: StateStore) -> tuple[Entry, TickReport]:
     """The first scale-out that was seen to its end, and the report of the tick that decided it."""
     made = reversed(store.ledger.decisions("orders"))
     entry = next(one for one in made if one.intent.reason == Reason.SCALE_OUT and one.observed_recovery_s)
-    return entry, next(one for one in rig.reports if one.decision_id == entry.decision_id)
+    return entry, next(report for report in rig.reports if report.decision_id == entry.decision_id)
 
 
 def test_it_tells_what_was_seen_believed_ruled_out_and_how_it_turned_out(rig: Rig, store: StateStore) -> None:
@@ -73,7 +73,7 @@ def test_what_perdix_ran_is_told_against_the_best_fixed_size(store: StateStore) 
 
 
 def test_the_past_is_explained_by_the_decision_that_held_then(rig: Rig, store: StateStore) -> None:
-    made = [one.intent.made_s for one in reversed(store.ledger.decisions("orders"))]
+    made = [decision.intent.made_s for decision in reversed(store.ledger.decisions("orders"))]
     between = explain(store, "orders", made[3] + 30.0)
     assert between.entry is not None
     assert between.entry.intent.made_s == made[3]

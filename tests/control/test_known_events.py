@@ -113,7 +113,7 @@ def test_events_of_the_past_and_policies_without_forecasts_leave_decisions_as_th
     known = job_of(other, hourly(3.0), policy=PolicySettings(name=policy), events=event(**changes))
     for rig in (plain, known):
         until(rig, FIRST_S + 5 * 60)
-    assert [one.sentence for one in plain.reports] == [one.sentence for one in known.reports]
+    assert [report.sentence for report in plain.reports] == [report.sentence for report in known.reports]
     other.close()
 
 

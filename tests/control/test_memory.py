@@ -129,4 +129,4 @@ def test_without_it_the_same_job_is_scaled_in_and_what_cannot_be_is_not_believed
     rig.source.change = with_memory(40.0)
     rig.minutes(30)
     assert rig.twin.scale_out < 3
-    assert any(one.rejected.get("memory_ratio") for one in rig.reports)
+    assert any(report.rejected.get("memory_ratio") for report in rig.reports)

@@ -119,7 +119,7 @@ def test_what_flink_accepted_and_forgot_is_asked_for_again_with_the_same_key(sto
     assert job.parallelism["count"] == 6
     assert len(job.keys) > 1
     assert len(set(job.keys)) == 1
-    assert [one.state for one in store.ledger.decisions(on_record("orders"))][-1] is State.CONFIRMED
+    assert [decision.state for decision in store.ledger.decisions(on_record("orders"))][-1] is State.CONFIRMED
 
 
 def test_slots_that_are_missing_are_waited_for_and_then_left_alone_for_an_hour(store: StateStore) -> None:

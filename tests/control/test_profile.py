@@ -279,7 +279,7 @@ def test_what_a_failure_would_cost_is_not_said_while_a_rescale_is_under_way(stor
     first, *_ = rig.minutes(1)
     assert rig.target.asked, "it scales in"
     assert first.failure_recovery_s is None
-    settled = [one for one in rig.minutes(8) if one.running != 8 and rig.twin.settled]
+    settled = [minute for minute in rig.minutes(8) if minute.running != 8 and rig.twin.settled]
     assert settled[-1].failure_recovery_s is not None
     rig.target.never_settling = True
     (report,) = rig.minutes(1)

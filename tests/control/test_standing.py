@@ -27,8 +27,8 @@ def test_who_was_right_of_late_counts_most_and_comes_first() -> None:
 
 def test_before_anything_has_come_true_nothing_is_known() -> None:
     made = Forecaster.unproven(rising(3_600), {LastValue.family: LastValue, Linear.family: Linear})
-    assert [one.wape for one in standings(made)] == [None, None]
-    assert [one.weight for one in standings(made)] == [0.5, 0.5]
+    assert [standing.wape for standing in standings(made)] == [None, None]
+    assert [standing.weight for standing in standings(made)] == [0.5, 0.5]
 
 
 def test_a_lone_member_counts_for_all() -> None:

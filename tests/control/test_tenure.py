@@ -115,7 +115,7 @@ def test_a_kubernetes_request_does_not_leave_it_either(store, clock, tmp_path) -
         target._api.scale = sleepy
         with pytest.raises(StaleLease, match="overtaken"):
             first.reconciler.carry_out(Running(2, 2, settled=True), first.tenure)
-        assert [one.method for one in server.requests if one.method == "PUT"] == []
+        assert [request.method for request in server.requests if request.method == "PUT"] == []
 
 
 def test_a_twin_is_not_asked_by_it(store, clock) -> None:
@@ -205,7 +205,7 @@ def test_a_request_that_was_answered_is_waited_for_no_more(store, clock, flink) 
     assert first.asks().event is Event.REFUSED
     store.ledger.withdraw("orders", clock.now_s(), "by the test")
     assert store.ledger.unanswered("orders", 0.0) == []
-    assert [one.state for one in store.ledger.decisions("orders")] == [State.SUPERSEDED]
+    assert [decision.state for decision in store.ledger.decisions("orders")] == [State.SUPERSEDED]
 
 
 def test_the_lease_covers_the_request_and_then_ends_when_it_would_have(store, clock, flink) -> None:

@@ -28,10 +28,10 @@ def test_an_overloaded_job_is_scaled_out_and_a_calm_one_in(store: StateStore) ->
     rig = Rig.of(store, rising, scale_out=2)
     first = rig.minutes(3)
     assert first[0].decision is not None
-    assert any(one.reason in (Reason.SCALE_OUT, Reason.SCALE_MAXIMUM) for one in decisions(first))
+    assert any(decision.reason in (Reason.SCALE_OUT, Reason.SCALE_MAXIMUM) for decision in decisions(first))
     assert max(to for _, to in applied(rig)) >= 6
     rest = rig.minutes(120)
-    assert any(one.reason is Reason.SCALE_IN for one in decisions(rest))
+    assert any(decision.reason is Reason.SCALE_IN for decision in decisions(rest))
     assert rig.twin.scale_out <= 2
     assert rig.twin.totals.lag == 0
     assert rest[-1].status is Status.ACTING
@@ -227,7 +227,7 @@ def test_the_budget_of_the_day_holds_back_scaling_in(store: StateStore) -> None:
     waves = np.concatenate([constant(LOW, 0.5), *[np.r_[constant(HIGH, 0.4), constant(LOW, 0.4)] for _ in range(6)]])
     rig = Rig.of(store, waves, scale_out=2, objectives=Objectives(rescales_per_day=2))
     reports = rig.minutes(240)
-    held = [one for one in decisions(reports) if one.reason is Reason.HOLD_BUDGET]
+    held = [decision for decision in decisions(reports) if decision.reason is Reason.HOLD_BUDGET]
     assert held
     assert "of 2 rescales within 24 h are used up" in held[0].sentence
     after = applied(rig)[2:]
@@ -281,7 +281,7 @@ def test_advice_changes_nothing_and_is_recorded(store: StateStore) -> None:
     assert report.decision is not None
     assert report.decision.scale_out > 2
     assert rig.target.asked == []
-    assert {one.state for one in store.ledger.decisions("orders")} == {State.ADVISED}
+    assert {decision.state for decision in store.ledger.decisions("orders")} == {State.ADVISED}
 
 
 def test_a_job_that_is_put_back_to_advice_withdraws_what_was_wanted(store: StateStore) -> None:

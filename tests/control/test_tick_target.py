@@ -67,7 +67,7 @@ def test_what_was_refused_is_not_asked_for_once_it_is_no_longer_wanted(
     rig.job = rig.job.model_copy(update=change)
     rig.minutes(4)
     assert 8 not in [size for size, _ in rig.target.asked[1:]]
-    (entry,) = [one for one in store.ledger.decisions("orders") if one.intent.scale_out == 8]
+    (entry,) = [decision for decision in store.ledger.decisions("orders") if decision.intent.scale_out == 8]
     assert entry.state is State.SUPERSEDED
 
 
@@ -208,7 +208,7 @@ def test_a_scale_in_that_the_job_does_not_survive_is_rolled_back_and_avoided(sto
     assert back[0].decision.scale_out == 6
     assert rig.twin.requested > 1  # the policy still wants one worker, and is not allowed to
     assert any(report.decision and report.decision.reason is Reason.HOLD_AVOIDED for report in reports[-5:])
-    outcome = next(one.outcome for one in store.ledger.decisions("orders") if one.outcome)
+    outcome = next(decision.outcome for decision in store.ledger.decisions("orders") if decision.outcome)
     assert outcome["recovered"] is False
 
 

@@ -52,7 +52,7 @@ def test_a_rescale_teaches_the_downtime_of_its_own_direction(store: StateStore) 
     rig = Rig.of(store, LOW, scale_out=4, policy=PolicySettings(name="static", options={"scale_out": 6}))
     rig.minutes(6)
     memory = recall(store, "orders").memory
-    entry = next(one for one in store.ledger.decisions("orders") if one.outcome)
+    entry = next(decision for decision in store.ledger.decisions("orders") if decision.outcome)
     assert entry.outcome is not None
     stop = rig.twin.outages[-1]
     assert entry.outcome["downtime_s"] == pytest.approx(stop.end_s - stop.start_s, abs=6.0)
@@ -144,7 +144,7 @@ def test_a_backlog_from_before_a_rescale_in_place_is_not_taken_for_what_it_lost(
     eight = PolicySettings(name="static", options={"scale_out": 8})
     rig.job = rig.job.model_copy(update={"policy": eight})
     rig.minutes(10)
-    (entry,) = [one for one in store.ledger.decisions("orders") if one.outcome]
+    (entry,) = [decision for decision in store.ledger.decisions("orders") if decision.outcome]
     true_s = rig.twin.recovery_time_s(rig.twin.outages[-1])
     assert entry.observed_recovery_s == pytest.approx(true_s, abs=6.0)
     lost = recall(store, "orders").memory.downtimes.lost
@@ -186,7 +186,7 @@ def test_a_stop_of_two_seconds_is_learnt_however_rarely_metrics_are_read(store: 
         restart=Restart(**{"out": RandomTime(median_s=2.0), "in": RandomTime(median_s=2.0)}),
     )
     rig.minutes(6)
-    (entry,) = [one for one in store.ledger.decisions("orders") if one.outcome]
+    (entry,) = [decision for decision in store.ledger.decisions("orders") if decision.outcome]
     assert entry.outcome is not None
     assert entry.outcome.get("downtime_s", entry.outcome.get("downtime_at_most_s")) <= 4.0
     learnt = recall(store, "orders").memory.downtimes

@@ -238,7 +238,7 @@ def test_a_load_and_a_throughput_that_are_halved_soon_after_a_rescale_do_not_mak
     rig.source.change = both(half_workload, half_throughput)
     reports = rig.minutes(6)
     assert rig.twin.scale_out >= 6, "42,000/s arrive"
-    assert any("CPU load" in one.sentence and "contradict each other: on" in one.sentence for one in reports)
+    assert any("CPU load" in report.sentence and "contradict each other: on" in report.sentence for report in reports)
 
 
 def test_both_numbers_are_told_by_status_and_ledger(store: StateStore) -> None:
@@ -286,7 +286,7 @@ def test_where_the_lag_is_lost_and_throughput_is_not_the_workload_nothing_is_sca
     rig.source.change = both(without_lag, since(rig.now_s + 120.0, WRONG["throughput is told twice"]))
     reports = rig.minutes(20)
     assert rig.twin.scale_out >= 4, "31,500/s arrive, of 9,000/s each takes"
-    assert any("and the consumer lag does not say why" in one.sentence for one in reports)
+    assert any("and the consumer lag does not say why" in report.sentence for report in reports)
 
 
 def test_a_scale_in_waits_until_what_is_measured_after_a_restart_can_be_checked(store: StateStore) -> None:

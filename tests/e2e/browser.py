@@ -109,7 +109,7 @@ class Browser:
 
     def all(self, xpath: str) -> list[WebElement]:
         """Return the visible elements that are there now."""
-        return [one for one in self.driver.find_elements(By.XPATH, xpath) if one.is_displayed()]
+        return [element for element in self.driver.find_elements(By.XPATH, xpath) if element.is_displayed()]
 
     def click(self, xpath: str, timeout_s: float = PATIENCE_S) -> None:
         """Click the first visible, enabled element, as soon as nothing covers it."""

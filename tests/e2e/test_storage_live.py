@@ -250,6 +250,6 @@ def _healthy(port: int) -> bool:
 
 def _applied_once(url: str) -> None:
     with contextlib.closing(StateStore(url)) as store:
-        applied = [one for one in store.ledger.decisions("orders") if one.applied_s is not None]
+        applied = [decision for decision in store.ledger.decisions("orders") if decision.applied_s is not None]
     assert [(one.intent.from_scale_out, one.intent.scale_out) for one in applied] == [(2, 4)]
     assert applied[0].state in (State.APPLIED, State.CONFIRMED)

@@ -105,7 +105,7 @@ def working(testbed: Testbed) -> list[str]:
         job = flink.job()
         vertices = [one["id"] for one in flink.get(f"/jobs/{job}")["vertices"]]
         subtasks = [one for vertex in vertices for one in flink.get(f"/jobs/{job}/vertices/{vertex}")["subtasks"]]
-    return sorted({one["taskmanager-id"] for one in subtasks})
+    return sorted({subtask["taskmanager-id"] for subtask in subtasks})
 
 
 @dataclass

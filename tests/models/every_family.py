@@ -64,5 +64,5 @@ def restored(state: Mapping[str, Any], horizon_s: float) -> Forecaster:
     """A forecaster from its state, with the trees that it shares."""
     made = forecaster_from_state(state)
     known = {shared(horizon_s).name: shared(horizon_s).state}
-    members = tuple(one.given(known) if isinstance(one, PooledTrees) else one for one in made.members)
+    members = tuple(member.given(known) if isinstance(member, PooledTrees) else member for member in made.members)
     return replace(made, members=members)

@@ -38,7 +38,7 @@ def pooled() -> type[PooledTrees]:
     models = [
         Kept(f"*/{days}", days * 86_400.0, dict(PooledTrees.fit_shared(part, horizon_s=HALF_DAY_S)))
         for days in (4, 6)
-        for part in [[one.part(0, 24 * days) for one in histories]]
+        for part in [[history.part(0, 24 * days) for history in histories]]
     ]
     return PooledTrees.sharing(models)
 

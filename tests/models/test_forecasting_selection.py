@@ -86,11 +86,11 @@ def test_every_family_and_all_together_are_candidates_on_the_same_windows():
     trained = train_forecasters(ramp(), QUICK)
     assert list(trained.candidates) == [*QUICK, ENSEMBLE]
     backtests = [candidate.backtest for candidate in trained.candidates.values()]
-    for one in backtests:
-        assert np.array_equal(one.origins_s, trained.stops.scored_s)
-        assert np.array_equal(one.actual, backtests[0].actual, equal_nan=True)
-        assert one.state_bytes > 0
-        assert min(one.fit_s, one.update_s, one.forecast_s) > 0.0
+    for backtest in backtests:
+        assert np.array_equal(backtest.origins_s, trained.stops.scored_s)
+        assert np.array_equal(backtest.actual, backtests[0].actual, equal_nan=True)
+        assert backtest.state_bytes > 0
+        assert min(backtest.fit_s, backtest.update_s, backtest.forecast_s) > 0.0
     assert [candidate.forecaster.family for candidate in trained.candidates.values()] == [*QUICK, ENSEMBLE]
     assert list(train_forecasters(ramp(), {"linear": Linear}).candidates) == ["linear"]
 

@@ -64,7 +64,7 @@ def test_each_point_is_predicted_by_a_model_that_had_not_seen_it():
 
 def test_the_better_family_wins_and_says_why(both):
     assert both.winner == "utilisation-limit"
-    published = next(one for one in both.candidates if one.family == "boosting-clusters")
+    published = next(candidate for candidate in both.candidates if candidate.family == "boosting-clusters")
     assert both.best.score < published.score
     assert "utilisation-limit has the lowest balanced error" in both.sentence
     assert set(both.best.metrics()) == set(published.metrics())

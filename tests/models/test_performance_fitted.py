@@ -107,7 +107,7 @@ def test_bounded_families_come_near_what_they_were_taught_and_stand_still_beyond
 
 def test_rising_curves_multiply_what_little_memory_costs_and_what_few_cores_can_do() -> None:
     model = fitted(CURVES)  # sampled along two lines only
-    cores, memory = np.meshgrid(sorted({one.cpu_cores for one in model.samples}), [320.0, 512.0, 704.0, 1_024.0])
+    cores, memory = np.meshgrid(sorted({sample.cpu_cores for sample in model.samples}), [320.0, 512.0, 704.0, 1_024.0])
     between = model.predict(cores, memory).per_s
     np.testing.assert_allclose(between, true_per_s(cores, memory).ravel(), rtol=0.02)
     assert fitted(FOREST).predict(0.8, 320.0).per_s[0] > 1.2 * true_per_s(0.8, 320.0)
@@ -122,7 +122,7 @@ def test_rising_curves_stay_within_the_rates_that_they_know(sizes: list[tuple[in
     model = fitted(CURVES, samples)
     asked = np.array([(c, 64.0 * m) for c in range(1, 6) for m in range(1, 6)])
     found = model.predict(asked[:, 0], asked[:, 1]).per_s
-    assert ((found >= 0.0) & (found <= max(one.per_s for one in samples))).all()
+    assert ((found >= 0.0) & (found <= max(sample.per_s for sample in samples))).all()
 
 
 def test_the_line_is_exact_on_a_line_and_never_below_0() -> None:

@@ -422,7 +422,7 @@ def test_the_list_of_runs_opens_with_the_metrics_that_decide(registry: Registry,
     assert "metrics.`wape_median`" in columns
     assert registry.experiment_urls()[FORECAST].endswith("viewStateShareKey=perdix")
     logged = {f"metrics.`{name}`" for name in client.get_run(published.candidate_run_ids["linear"]).data.metrics}
-    assert {one for one in columns if "wape_median" in one or "chosen" in one} <= logged
+    assert {column for column in columns if "wape_median" in column or "chosen" in column} <= logged
     registry.prepare()  # twice is harmless
 
 

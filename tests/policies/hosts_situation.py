@@ -90,7 +90,7 @@ def broken_rules(now: HostsSituation, decision: HostsDecision) -> list[str]:
     free = {name: [one.cores, one.memory_mb] for name, one in now.hosts.items()}
     for one in now.instances.values():
         _take(free, one.host_id, now.operators[one.operator])
-    replaced = {one.replaces for one in now.instances.values() if one.replaces and not one.stopping}
+    replaced = {instance.replaces for instance in now.instances.values() if instance.replaces and not instance.stopping}
     working = Counter(one.operator for one in now.instances.values() if one.ready and not one.stopping)
     was = dict(working)
     leaving, gone, moved, said = set(), set(), set(), []

@@ -81,7 +81,7 @@ def believed(report: TickReport, scale_out: int) -> float:
 
 
 def candidates(decision: Decision) -> dict[int, float | None]:
-    return {one.scale_out: one.recovery_s for one in decision.candidates}
+    return {candidate.scale_out: candidate.recovery_s for candidate in decision.candidates}
 
 
 # ---- capacity: the regression -------------------------------------------------------------------------------------
@@ -230,7 +230,7 @@ def test_the_time_zone_of_the_host_changes_nothing(anywhere: Callable[[str], Non
         told = [(one.sentence, None if one.decision is None else one.decision.recovery_s) for one in played.reports]
         outcomes.append((replace(played.outcome, wall_s=0, twin_s=0), told))
     assert outcomes[0][0].rescales >= 1
-    assert all(one == outcomes[0] for one in outcomes[1:])
+    assert all(outcome == outcomes[0] for outcome in outcomes[1:])
 
 
 def flat(situate: Situate, rates: float | np.ndarray = 100_000.0, **changes: Any) -> Situation:
@@ -260,7 +260,7 @@ def test_a_capacity_that_is_not_known_is_compared_with_nothing(situate: Situate)
     for unknown in (math.nan, 0.0, -1.0):
         decision = decide(situate(load=5_500.0, scale_out=5, capacities={5: 5_000.0, 6: unknown, 8: 8_000.0}))
         assert decision.scale_out == 8
-        why = {one.scale_out: one.rejected_by for one in decision.candidates}
+        why = {candidate.scale_out: candidate.rejected_by for candidate in decision.candidates}
         assert why[6] == why[7] == "its capacity is not known"
 
 
@@ -282,7 +282,7 @@ def test_what_is_normal_is_learnt_from_this_job(store: StateStore) -> None:
     assert memory_of(store).normal.difference.mean == pytest.approx(0.1 * 2 * LOW, rel=0.15)
     rig.job = rig.job.model_copy(update={"policy": static(5)})
     rig.minutes(6)
-    observed = [one.observed_recovery_s for one in store.ledger.decisions("orders") if one.outcome]
+    observed = [decision.observed_recovery_s for decision in store.ledger.decisions("orders") if decision.outcome]
     true_s = rig.twin.recovery_time_s(rig.twin.outages[-1])
     assert observed == [pytest.approx(true_s, abs=15.0)], "and is caught up when it is back at that"
 
@@ -306,7 +306,7 @@ def test_samples_that_are_missing_in_a_recovery_do_not_prolong_it(store: StateSt
     rig.job = rig.job.model_copy(update={"policy": static(5)})
     rig.minutes(8)
     stop = rig.twin.outages[-1]
-    entry = next(one for one in store.ledger.decisions("orders") if one.outcome)
+    entry = next(decision for decision in store.ledger.decisions("orders") if decision.outcome)
     assert entry.outcome is not None
     assert entry.outcome["downtime_s"] == pytest.approx(stop.end_s - stop.start_s, abs=15.0)
     assert entry.observed_recovery_s == pytest.approx(rig.twin.recovery_time_s(stop), abs=20.0)
@@ -343,7 +343,7 @@ def test_an_overload_does_not_become_normal_either(store: StateStore) -> None:
     rig.job = rig.job.model_copy(update={"policy": static(5)})
     rig.minutes(20)
     true_s = rig.twin.recovery_time_s(rig.twin.outages[-1])
-    entry = next(one for one in store.ledger.decisions("orders") if one.outcome)
+    entry = next(decision for decision in store.ledger.decisions("orders") if decision.outcome)
     assert entry.observed_recovery_s == pytest.approx(true_s, abs=15.0)
 
 
@@ -362,7 +362,7 @@ def test_observed_is_from_the_first_stop_until_caught_up(store: StateStore) -> N
     true_s = rig.twin.recovery_time_s(first)
     assert true_s is not None
     assert true_s > rig.twin.outages[-1].end_s - first.start_s, "the second stop is part of it"
-    entry = next(one for one in store.ledger.decisions("orders") if one.outcome)
+    entry = next(decision for decision in store.ledger.decisions("orders") if decision.outcome)
     assert entry.observed_recovery_s == pytest.approx(true_s, abs=15.0)
 
 
@@ -370,11 +370,11 @@ def test_watching_ends_also_where_the_job_never_recovers(store: StateStore) -> N
     """Deeper: ``tests/control/test_tick_target.py::test_a_scale_in_that_the_job_does_not_survive...``."""
     rig = Rig.of(store, 12_000.0, scale_out=4, policy=static(1))
     reports = rig.minutes(20)
-    outcome = next(one.outcome for one in store.ledger.decisions("orders") if one.outcome)
+    outcome = next(decision.outcome for decision in store.ledger.decisions("orders") if decision.outcome)
     assert outcome is not None
     assert outcome["recovered"] is False
     assert outcome["waited_s"] < 1_200.0
-    assert any(one.decision is not None and one.decision.reason is Reason.ROLLBACK for one in reports)
+    assert any(report.decision is not None and report.decision.reason is Reason.ROLLBACK for report in reports)
 
 
 def test_a_prediction_stays_as_it_was_made(store: StateStore) -> None:
@@ -388,11 +388,11 @@ def test_a_prediction_stays_as_it_was_made(store: StateStore) -> None:
             if entry.applied_s is not None:
                 first = predicted.setdefault(entry.decision_id, entry.intent.predicted_recovery_s)
                 assert entry.intent.predicted_recovery_s == first
-    entry = next(one for one in reversed(store.ledger.decisions("orders")) if one.outcome)
+    entry = next(decision for decision in reversed(store.ledger.decisions("orders")) if decision.outcome)
     assert entry.observed_recovery_s is not None
     assert entry.outcome is not None
     assert entry.outcome["predicted_s"] == predicted[entry.decision_id]
-    lasted = [one for one in rig.reports if one.decision and one.decision.reason is Reason.HOLD_GRACE]
+    lasted = [report for report in rig.reports if report.decision and report.decision.reason is Reason.HOLD_GRACE]
     assert lasted, "there were ticks in between"
 
 
@@ -461,7 +461,7 @@ def test_a_lag_from_before_the_stop_is_not_taken_for_what_the_restart_lost(store
     before = memory_of(store).downtimes.lost_s
     rig.job = rig.job.model_copy(update={"policy": static(6)})
     rig.minutes(14)
-    assert any(one.observed_recovery_s for one in store.ledger.decisions("orders"))
+    assert any(decision.observed_recovery_s for decision in store.ledger.decisions("orders"))
     assert memory_of(store).downtimes.lost_s == pytest.approx(before, abs=3.0)
 
 
@@ -480,7 +480,7 @@ def test_a_drift_asks_for_one_training_and_the_loop_goes_on(store: StateStore) -
     asked = [number for number, one in enumerate(reports) if one.retrain is not None]
     assert len(asked) == 1
     assert asked[0] >= POOR_TICKS - 1
-    assert all(one.decision is not None for one in reports[asked[0] :])
+    assert all(report.decision is not None for report in reports[asked[0] :])
 
 
 def test_a_training_that_fails_does_not_stop_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -493,7 +493,7 @@ def test_a_training_that_fails_does_not_stop_the_loop(monkeypatch: pytest.Monkey
     load = constant(2 * LOW, hours + 0.1)
     played = play(Case(one, "flat", parameters(), 5, hours, arrivals=load, forecaster=AutoArima.family))
     assert played.outcome.retrains == 0
-    assert {one.forecast.version for one in played.reports if one.forecast is not None} == {0}
+    assert {report.forecast.version for report in played.reports if report.forecast is not None} == {0}
     assert played.reports[-1].decision is not None
 
 
@@ -567,9 +567,9 @@ def test_a_rescale_that_does_not_end_is_waited_for_from_tick_to_tick_and_given_u
     began_s = time.process_time()
     reports = rig.minutes(15)
     assert time.process_time() - began_s < 10.0
-    events = [one.event for one in reports]
+    events = [report.event for report in reports]
     assert Event.WAITING in events
-    back = [one for one in reports if one.decision is not None and one.decision.reason is Reason.ROLLBACK]
+    back = [report for report in reports if report.decision is not None and report.decision.reason is Reason.ROLLBACK]
     assert back
     assert "did not end within" in back[0].sentence
     assert len(rig.target.asked) <= ATTEMPTS

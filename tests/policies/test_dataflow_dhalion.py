@@ -153,7 +153,7 @@ def idle_situation(**changes: Any) -> DataflowSituation:
 
 def test_after_long_calm_the_operator_that_works_least_gives_up_a_fifth() -> None:
     decisions = calm(dhalion(), idle_situation(), 13)
-    assert {one.reason for one in decisions[:10]} == {Reason.HOLD_GOOD}
+    assert {decision.reason for decision in decisions[:10]} == {Reason.HOLD_GOOD}
     assert decisions[10].parallelism == {"source": 1, "split": 5, "count": 3}, "ceil(4 x 0.8) is 4, so one fewer"
     assert decisions[10].sentence == "count: it works 30% of its time, no back-pressure: 4 to 3 instances."
     assert calm(dhalion(scale_in_after_s=None), idle_situation(), 13)[-1].reason is Reason.HOLD_GOOD

@@ -61,7 +61,7 @@ def test_figure_2_both_operators_in_one_decision() -> None:
     decision = ds2().decide(steady.situation({"source": 1, "o1": 1, "o2": 1}))
     assert (decision.parallelism, decision.reason) == ({"source": 1, "o1": 4, "o2": 2}, Reason.SCALE_OUT)
     assert decision.sentence == "o1 1 to 4, o2 1 to 2 (10/s of 40/s are emitted)."
-    assert [one.why for one in decision.operators[1:]] == ["40/s take 4", "400/s take 2"]
+    assert [operator.why for operator in decision.operators[1:]] == ["40/s take 4", "400/s take 2"]
 
 
 @pytest.mark.parametrize(

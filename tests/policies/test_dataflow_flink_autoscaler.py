@@ -53,7 +53,7 @@ def test_every_operator_is_sized_for_what_arrives_at_the_target_utilisation() ->
     assert decisions[-1].parallelism == {"source": 2, "split": 15, "count": 29}
     assert decisions[-1].reason is Reason.SCALE_OUT
     assert decisions[-1].sentence == "count 1 to 29, split 1 to 15, source 1 to 2, for 70% of the true rates."
-    assert {one.reason for one in decisions[:-1]} == {Reason.HOLD_UNKNOWN}
+    assert {decision.reason for decision in decisions[:-1]} == {Reason.HOLD_UNKNOWN}
 
 
 def test_a_generator_tells_no_lag_so_only_what_is_emitted_is_seen() -> None:
@@ -78,7 +78,7 @@ def test_scaling_in_needs_to_know_that_nothing_waits() -> None:
 def test_scaling_in_waits_and_takes_the_most_that_was_wanted() -> None:
     steady, large = heron_word_count(), {"source": 1, "split": 30, "count": 60}
     decisions = follow(autoscaler(scale_down_interval_s=60.0, max_down_factor=0.9), steady, large, intervals=14, **LOG)
-    assert [one.parallelism["count"] for one in decisions] == [60] * 12 + [29, 29]
+    assert [decision.parallelism["count"] for decision in decisions] == [60] * 12 + [29, 29]
 
 
 def test_the_window_fills_again_after_a_rescale() -> None:
@@ -97,7 +97,7 @@ def test_the_window_fills_again_after_a_rescale() -> None:
     )
     kept = Memory.from_json(decision.memory, NOW_S + 131.0, list(ONE_EACH))
     assert (len(kept.samples), kept.asked, kept.parallelism) == (1, None, runs)
-    assert [round(one.took_s) for one in kept.state.restarts] == [50]
+    assert [round(restart.took_s) for restart in kept.state.restarts] == [50]
     assert kept.state.history["count"][0].after == runs["count"]
 
 

@@ -141,7 +141,7 @@ def test_where_no_uptime_is_measured_the_last_rescale_tells_when_the_job_started
 
 def test_a_rescale_is_remembered_once_however_often_it_is_proposed(situate: Situate) -> None:
     played = Played(situate(scale_out=5), **QUICK, **EAGER)
-    asked = [one for one in played.ticks(20, **rates(5_000.0, 0.99)) if one.reason is Reason.SCALE_OUT]
+    asked = [tick for tick in played.ticks(20, **rates(5_000.0, 0.99)) if tick.reason is Reason.SCALE_OUT]
     assert len(asked) > 5
     (rescale,) = asked[-1].memory["history"]
     assert rescale[1:3] == [5, 8]

@@ -132,7 +132,7 @@ class TestWindow:
         assert (found.full, found.samples[0].at_s) == (True, 300.0)
 
     def test_a_restart_makes_earlier_samples_worthless(self) -> None:
-        assert [one.at_s for one in gather(self.samples(10, 20, 30), 20.0, 30.0, OPTIONS).samples] == [30]
+        assert [sample.at_s for sample in gather(self.samples(10, 20, 30), 20.0, 30.0, OPTIONS).samples] == [30]
 
     @given(st.lists(st.floats(0.0, 0.9), min_size=130, max_size=130))
     def test_once_full_it_stays_full_although_ticks_jitter(self, jitter: list[float]) -> None:

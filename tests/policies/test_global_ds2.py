@@ -106,7 +106,7 @@ def test_several_results_are_gathered_before_one_is_acted_on(situate: Situate, c
         situation = replace(situation, workload_per_s=load)
         answers.append(decide(situation, activation=3, combine=combine, target_rate_ratio=None))
         situation = later(situation, answers[-1])
-    assert [one.reason for one in answers[:2]] == [Reason.HOLD_GOOD] * 2
+    assert [answer.reason for answer in answers[:2]] == [Reason.HOLD_GOOD] * 2
     assert answers[0].sentence.endswith("1 of 3 results until one is acted on.")
     assert answers[-1].scale_out == wanted
 

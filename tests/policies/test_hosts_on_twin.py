@@ -15,6 +15,6 @@ def test_nothing_that_is_asked_for_is_refused_though_hosts_die(name: str) -> Non
     assert outcome.problems == ()
     assert outcome.refused == 0
     assert outcome.dead_hosts == 3
-    last = {one.operator for one in outcome.steps if one.action == "StartInstance"}
+    last = {step.operator for step in outcome.steps if step.action == "StartInstance"}
     assert last  # what died with its host was started again
     assert outcome.compliance["near"] > 0.3

@@ -104,7 +104,7 @@ def test_giving_a_host_back_leases_none() -> None:
     """With nothing to scale down, even a migration starts a machine there."""
     placed = instances(A={"host-1": 8, "host-2": 2})
     now = situation([A], [host("host-1"), host("host-2", DUE_S)], placed, seen={"A": Seen((2.0,), 5.0)})
-    assert not [one for one in actions(Btu().decide(now)) if isinstance(one, LeaseHost)]
+    assert not [action for action in actions(Btu().decide(now)) if isinstance(action, LeaseHost)]
 
 
 def test_a_simulation_changes_nothing() -> None:
@@ -121,7 +121,7 @@ def test_what_moves_takes_room_on_one_host_only() -> None:
     """Without a break, one container is taken off the room of every host that could have it."""
     placed = instances(A={"host-1": 7, "host-2": 7, "host-3": 2})
     now = situation([A], [host("host-1"), host("host-2"), host("host-3", DUE_S)], placed, seen={"A": Seen((2.0,), 5.0)})
-    moved = [one for one in actions(Btu().decide(now)) if isinstance(one, Migrate)]
+    moved = [action for action in actions(Btu().decide(now)) if isinstance(action, Migrate)]
     assert {one.host_id for one in moved} == {"host-1", "host-2"}
 
 
@@ -160,7 +160,7 @@ def test_at_most_a_fifth_of_a_type_goes_at_once() -> None:
     """The cap of the paper is not there: only the last instance is kept."""
     placed = instances(A={"host-1": 5, "host-2": 5})
     now = situation([A], [host("host-1", cores=8.0), host("host-2", DUE_S)], placed)
-    assert sum(isinstance(one, StopInstance) for one in actions(Btu().decide(now))) == 2
+    assert sum(isinstance(action, StopInstance) for action in actions(Btu().decide(now))) == 2
 
 
 def test_the_same_look_gives_the_same_decision_in_whatever_order_it_is_listed() -> None:

@@ -105,9 +105,9 @@ def test_the_same_situation_gives_the_same_decision_and_is_left_alone(name: str,
 @given(now=situations())
 def test_billing_aware_policies_give_hosts_back_at_the_end_of_their_unit_only(name: str, now: HostsSituation) -> None:
     margin = margin_s(now.unit_s, now.check_interval_s)
-    for one in actions(build_hosts_policy(name).decide(now)):
-        if isinstance(one, ReleaseHost | LeaseAgain) and not now.hosts[one.host_id].releasing:
-            end_s = end_of_unit_s(now.hosts[one.host_id].paid_until_s, now.unit_s, now.now_s)
+    for action in actions(build_hosts_policy(name).decide(now)):
+        if isinstance(action, ReleaseHost | LeaseAgain) and not now.hosts[action.host_id].releasing:
+            end_s = end_of_unit_s(now.hosts[action.host_id].paid_until_s, now.unit_s, now.now_s)
             assert is_due(end_s, now.now_s, margin)
 
 

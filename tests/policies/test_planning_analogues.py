@@ -78,7 +78,7 @@ def test_of_many_sizes_each_is_late_as_it_is_by_itself(seed: int):
     minutes = on_and_off(12) * rng.uniform(0.5, 1.5, 720)
     capacities = rng.permutation(np.linspace(20.0, 1_500.0, 200))
     together = late_after(minutes, capacities, 1.0, 60.0)
-    alone = [late_after(minutes, np.array([one, capacities.max()]), 1.0, 60.0) for one in capacities[:20]]
+    alone = [late_after(minutes, np.array([capacity, capacities.max()]), 1.0, 60.0) for capacity in capacities[:20]]
     assert together is not None
     assert np.allclose(together[:20], [one[0] for one in alone if one is not None], atol=0.03)
 

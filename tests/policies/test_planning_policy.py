@@ -146,7 +146,7 @@ def test_without_a_capacity_nothing_is_done(situate):
 
 def test_its_candidates_say_what_each_size_would_cost(situate):
     decision = decide(situate, load=3_900.0, minutes=np.full(720, 3_900.0))
-    assert [one.scale_out for one in decision.candidates] == list(range(1, 13))
+    assert [candidate.scale_out for candidate in decision.candidates] == list(range(1, 13))
     assert decision.candidates[4].rejected_by is None
     assert "worker-hours more" in str(decision.candidates[1].rejected_by)
     assert decision.candidates[11].rejected_by == "more than 5 were not needed for hours"
@@ -167,7 +167,7 @@ def test_a_size_that_would_cost_less_says_why_it_is_not_gone_to(situate):
         (just, "too little for a rescale now"),
     ):
         assert decision.scale_out == 5
-        reasons = [str(one.rejected_by) for one in decision.candidates[:4]]
+        reasons = [str(candidate.rejected_by) for candidate in decision.candidates[:4]]
         assert any(reason.endswith(why) for reason in reasons), reasons
         assert not any("costs -" in reason for reason in reasons), reasons
 

@@ -25,7 +25,7 @@ def test_the_smallest_that_copes_is_taken_whatever_a_restart_would_need(situate:
     decision = decide(situate(load=3_990.0, scale_out=3, profiled=profile_of()))
     assert (decision.scale_out, decision.reason) == (4, Reason.SCALE_OUT)
     assert decision.sentence == "4 workers cope with the projected 3,990/s."
-    assert [one.rejected_by for one in decision.candidates] == [
+    assert [candidate.rejected_by for candidate in decision.candidates] == [
         "1,000/s do not cope",
         "2,000/s do not cope",
         "3,000/s do not cope",

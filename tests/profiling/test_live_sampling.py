@@ -26,7 +26,7 @@ def test_each_size_is_sampled_and_the_worker_gets_its_own_back(tmp_path: Path) -
     found = sampled(job)
     assert found.failed == ()
     assert found.notes == ()
-    by_cores = {one.cpu_cores: one.per_s for one in found.samples}
+    by_cores = {sample.cpu_cores: sample.per_s for sample in found.samples}
     assert set(by_cores) == {1.0, 2.0, 3.0}
     for cores, per_s in by_cores.items():
         assert per_s == pytest.approx(PER_CORE * cores, rel=0.1)

@@ -87,6 +87,6 @@ def recovery(true_s: float | None, predicted_s: float | None, cause: str = "out"
 def group(*replays: Played) -> dict[str, Sequence[Played]]:
     """By policy, as pictures take them."""
     found: dict[str, list[Played]] = {}
-    for one in replays:
-        found.setdefault(one.outcome.policy, []).append(one)
+    for replay in replays:
+        found.setdefault(replay.outcome.policy, []).append(replay)
     return dict(found)

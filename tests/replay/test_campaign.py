@@ -137,9 +137,9 @@ def test_where_workers_may_differ_in_size_there_is_no_best_fixed_size() -> None:
 
 
 def test_every_contender_forecasts_with_the_family_that_is_asked_for() -> None:
-    assert {one.forecaster for one in setup().cases(1)} == {FORECASTER}
+    assert {case.forecaster for case in setup().cases(1)} == {FORECASTER}
     for family in ("linear", None):
-        assert [one.forecaster for one in setup(forecaster=family).cases(1)] == [family, family]
+        assert [case.forecaster for case in setup(forecaster=family).cases(1)] == [family, family]
 
 
 @pytest.mark.slow

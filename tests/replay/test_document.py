@@ -182,7 +182,7 @@ def test_one_seed_has_no_spread() -> None:
 
 @given(st.lists(st.floats(0.1, 100), min_size=1, max_size=8))
 def test_a_mean_lies_between_the_least_and_the_greatest(workers: list[float]) -> None:
-    found = summary("a", [result(outcome(workers=one), 1.0) for one in workers])["average_workers"]
+    found = summary("a", [result(outcome(workers=worker), 1.0) for worker in workers])["average_workers"]
     assert found["min"] <= found["mean"] * (1 + 1e-9)
     assert found["mean"] <= found["max"] * (1 + 1e-9)
 

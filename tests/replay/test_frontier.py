@@ -142,7 +142,7 @@ def test_corners_leave_out_what_lies_above_the_line() -> None:
     plans = [
         Plan(worker_s, late_s, 1, ()) for worker_s, late_s in ((900, 0), (800, 10), (100, 20), (100, 30), (50, 40))
     ]
-    assert [(one.worker_s, one.late_s) for one in corners(plans)] == [(900, 0), (100, 20), (50, 40)]
+    assert [(corner.worker_s, corner.late_s) for corner in corners(plans)] == [(900, 0), (100, 20), (50, 40)]
 
 
 def test_a_load_that_never_changes_needs_no_rescale() -> None:

@@ -47,6 +47,6 @@ def test_a_comparison_comes_out_as_printed_when_its_sign_does() -> None:
 def test_compliance_and_cost_of_btu_rise_with_the_unit_in_every_printed_table() -> None:
     for pattern, policies in PRINTED.items():
         flat = columns((90, 50), (60, 100))
-        assert all(one.printed > 0 for one in orders(pattern, flat)), pattern
-        assert not any(one.as_printed for one in orders(pattern, flat)), "found: the same with every unit"
+        assert all(order.printed > 0 for order in orders(pattern, flat)), pattern
+        assert not any(order.as_printed for order in orders(pattern, flat)), "found: the same with every unit"
         assert set(policies) == {"btu", "threshold"}

@@ -78,11 +78,11 @@ def test_a_policy_is_told_what_is_there() -> None:
     assert (first.now_s, first.unit_s, first.check_interval_s) == (60.0, 600.0, 60.0)
     assert set(first.operators) == set(first.seen) == set(TOPOLOGY.operators)
     assert first.operators["parse"].duration_s == 1.5
-    assert sorted(one.operator for one in first.instances.values()) == sorted(TOPOLOGY.operators)
+    assert sorted(instance.operator for instance in first.instances.values()) == sorted(TOPOLOGY.operators)
     assert first.memory == {}
     assert second.memory == {"looks": 1}
     assert not second.hosts["new"].ready or third.hosts["new"].ready
-    (mine,) = (one for one in second.instances.values() if one.host_id == "new")
+    (mine,) = (instance for instance in second.instances.values() if instance.host_id == "new")
     assert mine.operator == "oee"
     assert second.seen["oee"].scalings == 1
     assert second.hosts["new"].paid_until_s == 660.0
@@ -113,17 +113,17 @@ def test_steps_that_cannot_be_are_told_with_their_reasons_and_the_rest_goes_on()
             *[StartInstance("parse", "new")] * 7,
         ])
     )  # fmt: skip
-    refused = [(one.action, one.refused) for one in outcome.steps if one.refused]
+    refused = [(step.action, step.refused) for step in outcome.steps if step.refused]
     assert [action for action, _ in refused] == [
         "StartInstance", "LeaseHost", "StartInstance", "StopInstance", "Migrate", "StartInstance", "StartInstance",
     ]  # fmt: skip
     assert "no host 'nowhere'" in refused[0][1]
     assert "parse needs 0.66" in refused[-1][1]
     assert len(outcome.steps) == 14
-    there = [one.operator for one in seen[-1].instances.values() if one.host_id == "new"]
+    there = [instance.operator for instance in seen[-1].instances.values() if instance.host_id == "new"]
     assert sorted(there) == ["oee"] + ["parse"] * 5
     assert outcome.refused == 7
-    assert any("no host 'nowhere'" in one for one in outcome.problems)
+    assert any("no host 'nowhere'" in problem for problem in outcome.problems)
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_a_policy_that_fails_or_answers_nonsense_is_held(answer: Callable[..., A
 
 def test_an_action_that_nobody_knows_is_refused() -> None:
     outcome, _ = acted(at(["dance"]), 300)  # type: ignore[list-item]
-    assert [one.refused for one in outcome.steps] == ["'dance' is no action"]
+    assert [step.refused for step in outcome.steps] == ["'dance' is no action"]
 
 
 def test_a_host_of_which_nothing_is_said_goes_on_and_is_paid_for() -> None:
@@ -163,7 +163,7 @@ def test_policies_survive_hosts_that_die(policy: str) -> None:
     assert outcome.dead_hosts == 2
     assert outcome.lost_instances >= len(TOPOLOGY.operators)
     assert outcome.items > 0.4 * 900 * 23.2 * 5 / 0.48, "it works on after all"
-    assert not any("Error" in one for one in outcome.problems)
+    assert not any("Error" in problem for problem in outcome.problems)
 
 
 def test_the_same_case_gives_the_same_outcome_and_another_seed_another_one() -> None:
@@ -176,11 +176,11 @@ def test_the_same_case_gives_the_same_outcome_and_another_seed_another_one() -> 
 def test_the_baseline_is_played_once_and_billed_by_every_unit() -> None:
     (who,) = hosts_contenders("threshold")
     outcome = play(HostsCase(who, TOPOLOGY, "stepwise", 1, 1_800)).outcome
-    assert [one.unit_min for one in outcome.bills] == [10, 30, 60]
-    costs = [one.resource_cost for one in outcome.bills]
+    assert [bill.unit_min for bill in outcome.bills] == [10, 30, 60]
+    costs = [bill.resource_cost for bill in outcome.bills]
     assert costs == sorted(costs)
-    for one in outcome.bills:
-        assert one.total_cost["near"] == pytest.approx(one.resource_cost + 0.0001 * outcome.delayed["near"])
+    for bill in outcome.bills:
+        assert bill.total_cost["near"] == pytest.approx(bill.resource_cost + 0.0001 * outcome.delayed["near"])
     assert outcome.compliance["real-time"] < outcome.compliance["near"] < outcome.compliance["relaxed"]
 
 

@@ -35,7 +35,7 @@ def test_what_perdix_observed_is_not_what_predictions_are_judged_by() -> None:
 
 def test_the_figures_are_json_by_the_names_of_the_fields() -> None:
     told = OUTCOME.figures()
-    assert list(told) == [one.name for one in fields(Outcome)]
+    assert list(told) == [field.name for field in fields(Outcome)]
     again = json.loads(json.dumps(told, allow_nan=False))
     assert again["latency_ms"] == {"mean": 700.0, "p50": 600.0, "p95": 900.0, "p99": 20_000.0}
     assert again["recoveries"] == []
@@ -50,7 +50,7 @@ def test_a_recovery_keeps_its_parts_in_the_figures() -> None:
 def test_a_course_gives_its_columns_by_name() -> None:
     made = course(seconds=10)
     columns = made.columns()
-    assert list(columns) == [one.name for one in fields(made)]
+    assert list(columns) == [field.name for field in fields(made)]
     assert all(column.shape == (10,) for column in columns.values())
     columns.clear()
     assert made.columns(), "the course itself cannot be emptied"

@@ -86,7 +86,7 @@ def test_nothing_is_recommended_that_a_number_in_a_file_beats(policies: list[Sid
     if rival.held:
         assert chosen.held
         assert chosen.cost <= rival.cost
-    if any(one.held for one in policies):
+    if any(policy.held for policy in policies):
         assert chosen.held
 
 

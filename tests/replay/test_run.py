@@ -153,17 +153,17 @@ def told(reports: Sequence[TickReport]) -> list[tuple[Any, ...]]:
     """All that ticks saw, believed and decided; not how long they took."""
     return [
         (
-            one.status,
-            one.sentence,
-            one.decision,
+            report.status,
+            report.sentence,
+            report.decision,
             None
-            if one.forecast is None
-            else [row.tolist() for row in (one.forecast.mean, *one.forecast.quantiles.values())],
-            one.capacities,
-            one.wape,
-            one.notes,
+            if report.forecast is None
+            else [row.tolist() for row in (report.forecast.mean, *report.forecast.quantiles.values())],
+            report.capacities,
+            report.wape,
+            report.notes,
         )
-        for one in reports
+        for report in reports
     ]
 
 
@@ -226,7 +226,7 @@ def test_a_champion_trained_on_the_way_is_used_and_knows_nothing_of_what_is_to_c
     """Poison all arrivals after the champion's first forecasts: whatever came before must not change in a digit."""
     load = np.concatenate([wave(), constant(LOW, 0.2)])
     usual = play(case("daedalus", load, HOURS))
-    versions = [0 if one.forecast is None else one.forecast.version for one in usual.reports]
+    versions = [0 if report.forecast is None else report.forecast.version for report in usual.reports]
     assert usual.outcome.retrains >= 1
     assert 1 in versions, "the champion is acted on"
     assert versions[0] == 0, "and there is none at the beginning"
@@ -242,7 +242,7 @@ def test_a_champion_trained_on_the_way_is_used_and_knows_nothing_of_what_is_to_c
 def test_without_a_family_the_fallback_forecasts_throughout() -> None:
     played = play(case("daedalus", constant(LOW, 1.2), 1.1, forecaster=None))
     assert played.outcome.retrains == 0
-    assert {one.forecast.version for one in played.reports if one.forecast is not None} == {0}
+    assert {report.forecast.version for report in played.reports if report.forecast is not None} == {0}
 
 
 # ---- failures -----------------------------------------------------------------------------------------------------
@@ -323,7 +323,7 @@ def test_a_run_that_ends_in_the_middle_of_a_rescale_has_lag_and_nothing_unproces
     load = np.concatenate([constant(LOW, 20 / 60), constant(5 * LOW, 1.0)])
     slow = parameters().model_copy(update={"restart": Restart(out=RandomTime(median_s=90.0, spread=0.0))})
     whole = play(case("daedalus", load, 0.5, parameters=slow))
-    first = next(one for one in whole.outcome.recoveries if one.cause == "out")
+    first = next(recovery for recovery in whole.outcome.recoveries if recovery.cause == "out")
     ticks = round((first.at_s - START_S) / 60) + 1
     cut = play(case("daedalus", load, ticks / 60, parameters=slow))
     assert (len(cut.reports), cut.outcome.recoveries[-1].at_s) == (ticks, first.at_s)
@@ -405,4 +405,4 @@ def test_a_load_that_ends_altogether_is_no_error() -> None:
     played = play(case("daedalus", load, hours))
     assert played.outcome.retrains >= 1, "a champion forecast a load where none came"
     assert played.reports[-1].forecast is not None
-    assert all(one.wape is None or np.isfinite(one.wape) for one in played.reports)
+    assert all(report.wape is None or np.isfinite(report.wape) for report in played.reports)

@@ -43,11 +43,11 @@ def test_what_is_sampled_is_near_what_the_operators_twin_can_do() -> None:
 def test_a_mix_is_played_and_paid_by_its_sizes() -> None:
     ended = played("qescalor")
     sizes = load_twin("enrich").workers.sizes
-    mixes = [dict(one.mix) for one in ended.deployments]
+    mixes = [dict(deployment.mix) for deployment in ended.deployments]
     assert len(mixes) > 1, "it chose other sizes than it began with"
     assert ended.outcome.unprocessed == 0
     end_s = ended.course.times_s[-1] + 1.0  # a last rescale may come after it, while what waits is worked off
-    lasts = np.diff(np.minimum([*(one.since_s for one in ended.deployments), end_s], end_s))
+    lasts = np.diff(np.minimum([*(deployment.since_s for deployment in ended.deployments), end_s], end_s))
     prices = [sum(count * sizes[size].price_per_h for size, count in mix.items()) for mix in mixes]
     assert ended.outcome.sizes_cost == pytest.approx(float(lasts @ prices) / 3_600.0)
     assert result(ended.outcome, 1.0)["cost"] == ended.outcome.sizes_cost
@@ -63,7 +63,7 @@ def test_policies_that_know_no_sizes_get_equal_workers_at_the_price_of_the_first
     ended = play(case("static-6", hours=0.1))
     first = next(iter(load_twin("enrich").workers.sizes.values()))
     assert ended.outcome.sizes_cost == pytest.approx(6 * first.price_per_h * ended.outcome.hours)
-    assert all(not one.mix for one in ended.deployments)
+    assert all(not deployment.mix for deployment in ended.deployments)
     assert load_twin("enrich").workers.capacity_per_s == pytest.approx(first.per_s, rel=0.01)
 
 

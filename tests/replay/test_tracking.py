@@ -32,7 +32,7 @@ def campaign(*replays: Played, failed: tuple[Failed, ...] = (), price_per_h: flo
     bounds = Bounds(minimum=1, maximum=12)
     trace = Trace("sine", np.array([0.0, 1_800.0]), np.array([1.0, 2.0]), 3_600.0, 2.0)
     policies = contenders("daedalus:grace_s=120,hpa-80,static-12", bounds)
-    seeds = tuple(sorted({*(one.outcome.seed for one in replays), *(one.seed for one in failed)}))
+    seeds = tuple(sorted({*(replay.outcome.seed for replay in replays), *(one.seed for one in failed)}))
     setup = Setup(policies, trace, load_twin("wordcount"), bounds, seeds=seeds, hours=1.0, price_per_h=price_per_h)
     return Campaign(setup, replays, failed)
 
@@ -201,4 +201,4 @@ class TestInMlflow:
         assert {one.value for one in history} == {7.0}
         assert [one.step for one in history] == list(range(60))
         results = json.loads(Path(client.download_artifacts(run_id, "figures.json")).read_text())["results"]
-        assert [(one["policy"], one["seed"]) for one in results] == [("hpa-80", 1), ("hpa-80", 2)]
+        assert [(result["policy"], result["seed"]) for result in results] == [("hpa-80", 1), ("hpa-80", 2)]

@@ -51,7 +51,7 @@ def test_every_second_and_every_decision_is_the_same_without_beliefs(name: str, 
     with_beliefs, without = both(case(name, 2, **options))
     for column in COURSE:
         assert np.array_equal(getattr(with_beliefs.course, column), getattr(without.course, column), equal_nan=True)
-    assert [one.sentence for one in without.reports] == [one.sentence for one in with_beliefs.reports]
+    assert [report.sentence for report in without.reports] == [report.sentence for report in with_beliefs.reports]
     assert without.outcome.worker_s == with_beliefs.outcome.worker_s
     assert without.outcome.unprocessed == with_beliefs.outcome.unprocessed
 

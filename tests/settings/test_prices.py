@@ -34,10 +34,10 @@ def test_every_list_of_the_project_says_where_and_that_prices_change(name: str) 
     assert prices.name == name
     assert len(prices.description) > 60
     assert name.startswith("visp-") or "change" in prices.description
-    for one in prices.instance_types.values():
-        per_core = one.price_per_h / one.cores
+    for instance_type in prices.instance_types.values():
+        per_core = instance_type.price_per_h / instance_type.cores
         assert 0.005 < per_core < 0.1 or prices.currency == "unit"
-        assert one.memory_mb / one.cores in (1024, 1792, 2048, 4096, 8192)
+        assert instance_type.memory_mb / instance_type.cores in (1024, 1792, 2048, 4096, 8192)
 
 
 def test_there_are_lists_for_each_way_of_billing() -> None:

@@ -28,7 +28,7 @@ def write(path: Path, *lines: str) -> Path:
 
 
 def shape(log: RatesLog) -> list[tuple[int, list[str]]]:
-    return [(epoch.number, sorted(f"{one.operator}{one.instance}" for one in epoch.rates)) for epoch in log.epochs]
+    return [(epoch.number, sorted(f"{rate.operator}{rate.instance}" for rate in epoch.rates)) for epoch in log.epochs]
 
 
 # topologies
@@ -91,12 +91,12 @@ def test_a_topology_without_edges_is_an_error_with_its_mend(tmp_path: Path) -> N
 @pytest.mark.shared
 def test_the_topologies_of_the_original_program(shared_data: Path) -> None:
     flink = read_topology(shared_data / "ds2/topology/flink_topology.csv")
-    assert [one.instances for one in flink.operators] == [6, 16, 4, 16, 16]
+    assert [operator.instances for operator in flink.operators] == [6, 16, 4, 16, 16]
     heron = read_topology(shared_data / "ds2/topology/heron_topology.csv")
     assert heron.edges == (("0", "1"), ("1", "2"))
     timely = read_topology(shared_data / "ds2/topology/timely_topology.log")
-    names = {one.id: one.name for one in timely.operators}
-    assert {one.instances for one in timely.operators} == {4}
+    names = {operator.id: operator.name for operator in timely.operators}
+    assert {operator.instances for operator in timely.operators} == {4}
     assert ("Filter", "Join") in [(names[up], names[down]) for up, down in timely.edges]
     assert len(timely.edges) == 8
     assert timely.set_aside == ()
@@ -223,7 +223,7 @@ def test_what_the_program_writes_of_idle_instances_is_read(tmp_path: Path) -> No
 
 def test_instances_of_an_operator_agree_on_how_many_they_are(tmp_path: Path) -> None:
     found = read_rates(write(tmp_path / "r.log", "a,1,3,0,1,2,3,4", "a,2,3,0,1,2,3,4", "a,3,2,0,1,2,3,4"))
-    assert {one.instances for one in found.epochs[0].rates} == {3}
+    assert {rate.instances for rate in found.epochs[0].rates} == {3}
 
 
 def test_what_cannot_be_read_at_all_is_an_error(tmp_path: Path) -> None:
@@ -263,7 +263,7 @@ def test_no_text_breaks_the_readers(tmp_path_factory: pytest.TempPathFactory, li
 @pytest.mark.shared
 def test_the_example_files_of_the_original_program_tell_the_same(shared_data: Path) -> None:
     def told(epoch: Epoch) -> set[tuple[object, ...]]:
-        return {tuple(vars(one).values()) for one in epoch.rates}
+        return {tuple(vars(rate).values()) for rate in epoch.rates}
 
     table = read_rates(shared_data / "ds2/flink_wordcount_rates.csv")
     archive = read_rates(shared_data / "ds2/flink_wordcount_rates_originals.tar.gz")

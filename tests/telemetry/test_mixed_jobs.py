@@ -93,7 +93,7 @@ def test_stretches_that_were_read_in_pieces_are_as_those_of_the_whole() -> None:
     whole = stretches(times_ms)
     assert [(one.first_ms, one.last_ms) for one in whole] == [(0, 1_485_000), (6_000_000, 7_485_000)]
     for size in (1, 7, 50):
-        pieces = [one for at in range(0, 200, size) for one in stretches(times_ms[at : at + size])]
+        pieces = [stretch for at in range(0, 200, size) for stretch in stretches(times_ms[at : at + size])]
         assert joined(pieces) == whole
 
 

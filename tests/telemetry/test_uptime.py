@@ -25,7 +25,7 @@ def seen(*uptime_s):
 def test_the_next_known_uptime_says_since_when(uptime_s, starts):
     found = starts_s(seen(*uptime_s))
     assert found.tolist() == list(starts)
-    assert last_start_s(seen(*uptime_s)) == max(one for one in starts if np.isfinite(one))
+    assert last_start_s(seen(*uptime_s)) == max(start for start in starts if np.isfinite(start))
 
 
 @pytest.mark.parametrize("window", [seen(MISSED, MISSED), seen(), Window("orders", 10.0, np.array([1.0, 2.0]))])

@@ -53,7 +53,7 @@ def test_a_rescale_is_told_with_its_downtime_and_when_the_job_had_caught_up():
 
 def test_a_job_that_does_not_catch_up_before_the_next_rescale_has_no_recovery_time():
     rescales = rescales_of(window([2] * 20 + [4] * 20 + [6] * 20, lag=[0] * 20 + [9_000] * 40))
-    assert [one.recovery_s for one in rescales] == [None, None]
+    assert [rescale.recovery_s for rescale in rescales] == [None, None]
 
 
 def test_workers_that_come_one_by_one_are_one_rescale():

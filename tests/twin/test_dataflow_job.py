@@ -84,13 +84,13 @@ def dags(draw: st.DrawFn) -> tuple[DataflowParameters, Mapping[str, int]]:
             shape |= {"source": {"kind": kind, "phases": rates, "noise": 0.1}, "cost_us": 100}
         operators[f"o{k}"] = shape
     shares: dict[str, list[float]] = {}
-    for one in operators.values():
-        for up, share in one.get("inputs", {}).items():
+    for operator in operators.values():
+        for up, share in operator.get("inputs", {}).items():
             shares.setdefault(up, []).append(share)
-    for one in operators.values():
-        for up in one.get("inputs", {}):
+    for operator in operators.values():
+        for up in operator.get("inputs", {}):
             if 1.0 in shares[up]:
-                one["inputs"][up] = 1.0
+                operator["inputs"][up] = 1.0
     noise = {"speed": 0.1}
     said = {"name": "any", "operators": operators, "noise": noise, "restart": {"standstill": {"median_s": 4}}}
     target = {name: draw(st.integers(1, 8)) for name in operators}

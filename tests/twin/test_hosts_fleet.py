@@ -121,7 +121,7 @@ def test_a_host_that_dies_in_a_migration_leaves_the_other_one(dies: str) -> None
     assert list(fleet.containers) == [left]
     assert fleet.containers[left].ready
     assert fleet.containers[left].replaces is None
-    assert [one.host_id for one in fleet.leases if one.died] == [dies]
+    assert [lease.host_id for lease in fleet.leases if lease.died] == [dies]
     with pytest.raises(ImpossibleError, match=f"no host '{dies}'"):
         fleet.start("report", dies, 60)
 
@@ -210,10 +210,10 @@ def test_room_is_never_exceeded_and_no_lease_is_lost_whatever_is_asked_for(
         for name in fleet.hosts:
             assert min(fleet.room(name)) >= -NOTHING
             assert min(fleet.room(name, now=True)) >= -NOTHING
-        assert all(one.host_id in fleet.hosts for one in fleet.containers.values())
+        assert all(container.host_id in fleet.hosts for container in fleet.containers.values())
         assert all(fleet.hosts[one.host_id].ready_s <= now_s for one in fleet.containers.values() if one.ready)
-    leased = [(one.gone_s if one.gone_s is not None else now_s) - one.leased_s for one in fleet.leases]
+    leased = [(lease.gone_s if lease.gone_s is not None else now_s) - lease.leased_s for lease in fleet.leases]
     for span_s in leased:
         paid_s = Billing(unit_s=UNIT_S).paid_s(span_s)
         assert span_s <= paid_s < span_s + UNIT_S + (UNIT_S if span_s == 0 else 0)
-    assert len(fleet.hosts) == sum(one.gone_s is None for one in fleet.leases)
+    assert len(fleet.hosts) == sum(lease.gone_s is None for lease in fleet.leases)

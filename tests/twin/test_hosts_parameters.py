@@ -22,14 +22,14 @@ patterns: {flat: {every_s: 60, levels: [3]}}
 def test_the_manufacturing_topology_is_the_papers() -> None:
     topology = load_topology("manufacturing")
     operators = list(topology.operators.values())
-    assert [one.duration_ms for one in operators] == [1500, 600, 750, 750, 750, 600, 700, 500, 1300]
-    assert [1000 * one.cpu_cores for one in operators] == [660, 131, 100, 83, 77, 65, 46, 74, 47]
-    assert [one.memory_mb for one in operators] == [452, 524, 430, 502, 527, 440, 464, 466, 452]
-    assert [one.image_mb for one in operators] == [89, 68, 68, 68, 68, 68, 68, 68, 70]
-    assert [(one.consumes, one.emits) for one in operators] == [
+    assert [operator.duration_ms for operator in operators] == [1500, 600, 750, 750, 750, 600, 700, 500, 1300]
+    assert [1000 * operator.cpu_cores for operator in operators] == [660, 131, 100, 83, 77, 65, 46, 74, 47]
+    assert [operator.memory_mb for operator in operators] == [452, 524, 430, 502, 527, 440, 464, 466, 452]
+    assert [operator.image_mb for operator in operators] == [89, 68, 68, 68, 68, 68, 68, 68, 70]
+    assert [(operator.consumes, operator.emits) for operator in operators] == [
         (1, 3), (50, 1), (1, 1), (1, 1), (1, 1), (100, 1), (3, 1), (1, 0), (300, 1),
     ]  # fmt: skip
-    assert [one.per_machine_minute for one in topology.sensors.values()] == [5, 1, 10]
+    assert [sensor.per_machine_minute for sensor in topology.sensors.values()] == [5, 1, 10]
 
 
 def test_patterns_are_the_papers() -> None:

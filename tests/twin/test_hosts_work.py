@@ -15,7 +15,7 @@ from perdix.twin.hosts.work import Placement, Work
 TOPOLOGY = load_topology("manufacturing")
 OPERATORS = list(TOPOLOGY.operators)
 PARSE, OEE = OPERATORS.index("parse"), OPERATORS.index("oee")
-CORES = np.array([one.cpu_cores for one in TOPOLOGY.operators.values()])
+CORES = np.array([operator.cpu_cores for operator in TOPOLOGY.operators.values()])
 BOOST = TOPOLOGY.processing.boost
 
 

@@ -52,7 +52,7 @@ def test_other_sizes_of_as_many_workers_stop_the_job_like_any_rescale(sized: Twi
     )
     twin.step(120)
     assert (twin.settled, dict(twin.mix)) == (True, {"small": 1, "large": 2})
-    assert [(one.scale_out, dict(one.mix)) for one in twin.deployments] == [
+    assert [(deployment.scale_out, dict(deployment.mix)) for deployment in twin.deployments] == [
         (3, {"small": 2, "large": 1}),
         (3, {"small": 1, "large": 2}),
     ]

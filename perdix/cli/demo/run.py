@@ -157,8 +157,8 @@ def _show(document: dict[str, Any], explanation: str, price: WorkerPrice) -> Non
         "",
         ["policy", f"{price.currency} a month", "late, at most", "workers", "rescales"],
         [
-            [one.name, f"{one.cost:,.0f}", percent(one.late_share), f"{one.workers:.1f}", str(one.rescales)]
-            for one in over_all_jobs(document["jobs"], price)
+            [job.name, f"{job.cost:,.0f}", percent(job.late_share), f"{job.workers:.1f}", str(job.rescales)]
+            for job in over_all_jobs(document["jobs"], price)
         ],
     )
     table(

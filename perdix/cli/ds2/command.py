@@ -122,7 +122,7 @@ def _read(topology: Path, rates: Path, sources: Path | None, epoch: str, most: i
             f"{rates} names {logged}, {topology} names {', '.join(graph.names)}; give files of one dataflow"
         )
     per_instance = _under(emitted.per_instance, names) if emitted else {}
-    running = {names[one.id]: one.instances for one in drawn.operators}
+    running = {names[operator.id]: operator.instances for operator in drawn.operators}
     running |= {name: one.instances for window in windows for name, one in window.items()}  # newer than the topology
     return Read(
         graph,
@@ -137,14 +137,14 @@ def _read(topology: Path, rates: Path, sources: Path | None, epoch: str, most: i
 
 def _names(drawn: Topology) -> dict[str, str]:
     """Return operator id -> what it is called: its name where no other has it, else its id."""
-    given = [one.name for one in drawn.operators]
+    given = [operator.name for operator in drawn.operators]
     return {one.id: one.name if given.count(one.name) == 1 else one.id for one in drawn.operators}
 
 
 def _graph(drawn: Topology, names: Mapping[str, str], most: int | None, path: Path) -> Dataflow:
     from perdix.models.dataflow.graph import Dataflow, Operator
 
-    inputs: dict[str, list[str]] = {one.id: [] for one in drawn.operators}
+    inputs: dict[str, list[str]] = {operator.id: [] for operator in drawn.operators}
     for up, down in drawn.edges:
         inputs[down].append(names[up])
     operators = [

@@ -86,7 +86,7 @@ def _show(document: Mapping[str, Any]) -> None:
 
 def _table(summaries: list[Mapping[str, Any]], levels: list[str]) -> Table:
     """Return a table with a column per policy and billing time unit; what does not depend on the unit appears once."""
-    columns = [(one, unit, place) for one in summaries for place, unit in enumerate(one["bills"])]
+    columns = [(summary, unit, place) for summary in summaries for place, unit in enumerate(summary["bills"])]
     grid = Table(header_style="bold", box=box.SIMPLE_HEAD)
     grid.add_column("", overflow="fold")
     for one, unit, _ in columns:

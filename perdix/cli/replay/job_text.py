@@ -93,7 +93,7 @@ def _frontier(document: Mapping[str, Any]) -> str:
     if not curves:
         return ""
     least = []
-    for at in zip(*(one["at"] for one in curves), strict=True):  # by share, over seeds
+    for at in zip(*(curve["at"] for curve in curves), strict=True):  # by share, over seeds
         share = f"at {number(100 * at[0]['share_above_objective'])} %"
         if any(one["average_workers"] is None for one in at):
             least.append(f"none {share}")

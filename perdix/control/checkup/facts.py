@@ -66,4 +66,4 @@ class JobCheckup:
     @property
     def ok(self) -> bool:
         """Whether a tick can decide by these metrics."""
-        return not self.problem and all(one.ok for one in self.queries)
+        return not self.problem and all(query.ok for query in self.queries)

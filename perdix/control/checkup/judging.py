@@ -169,7 +169,7 @@ def _counted_twice(server: Server, selector: Labels) -> _Counted | None:
     jobs = {tuple(labels.get(name, "") for name in naming.labels) for labels in series}
     if len(jobs) < 2:
         return None
-    apart = [name for at, name in enumerate(naming.labels) if len({one[at] for one in jobs}) > 1]
+    apart = [name for at, name in enumerate(naming.labels) if len({job[at] for job in jobs}) > 1]
     found = f"the selector matches {len(jobs)} jobs, which differ in {_listed(apart)}"
     return _Counted(found, f"add {' and '.join(apart)} to prometheus.selector")
 

@@ -57,7 +57,7 @@ def situation_between(
             found = _arriving_per_s(window, _grown(before, after), per_record)
             if found is not None:
                 arriving[name] = found
-    started_s = max((at for one in end.operators.values() for at in one.started_ms), default=0) / 1_000.0
+    started_s = max((at for operator in end.operators.values() for at in operator.started_ms), default=0) / 1_000.0
     return DataflowSituation(
         end.at_s,
         graph,

@@ -199,7 +199,7 @@ class Dhalion:
             if why_not is None:
                 action = _Action(name, runs, wanted, share, _processed_per_s(situation, name))
                 return self._act(situation, action, tuple(verdicts), memory)
-        why = f"Bottlenecks are left alone: {'; '.join(f'{one.operator}: {one.why}' for one in verdicts)}."
+        why = f"Bottlenecks are left alone: {'; '.join(f'{verdict.operator}: {verdict.why}' for verdict in verdicts)}."
         held_too = memory.to_json()
         return hold(self.name, situation, Reason.HOLD_AVOIDED, why, operators=tuple(verdicts), memory=held_too)
 

@@ -38,10 +38,10 @@ class Memory:
             "first_s": self.first_s,
             "asked": self.asked and [self.asked.at_s, dict(self.asked.parallelism)],
             "samples": [
-                [one.at_s, {name: _of_measured(m) for name, m in one.vertices.items()}] for one in self.samples
+                [sample.at_s, {name: _of_measured(m) for name, m in sample.vertices.items()}] for sample in self.samples
             ],
             "history": {name: [finite_or_null(one) for one in several] for name, several in self.state.history.items()},
-            "restarts": [finite_or_null(one) for one in self.state.restarts],
+            "restarts": [finite_or_null(restart) for restart in self.state.restarts],
             "pending": {name: one.to_json() for name, one in self.state.pending.items()},
         }
 
@@ -58,7 +58,7 @@ class Memory:
         history = parts_by_name(found.get("history"), lambda several: tuple(parts_of(several, Rescale.of_json)))
         known = {name: tuple(one for one in several if one.at_s <= now_s) for name, several in history.items()}
         return cls(
-            tuple(one for one in samples if one.at_s < now_s),
+            tuple(sample for sample in samples if sample.at_s < now_s),
             JobState(known, pending, tuple(parts_of(found.get("restarts"), Restart.of_json))),
             parallelism,
             part_of(found.get("first_s"), number),

@@ -80,7 +80,7 @@ def gain(history: Sequence[Rescale], parallelism: int, true_per_s: float) -> flo
 
 def restart_s(restarts: Sequence[Restart], now_s: float, options: FlinkAutoscalerOptions) -> float:
     """Return how long a restart is reckoned to take: as configured, or the longest of the last ones."""
-    recent = [one.took_s for one in restarts if one.at_s > now_s - RESTARTS_AGE_S][-options.history_count :]
+    recent = [restart.took_s for restart in restarts if restart.at_s > now_s - RESTARTS_AGE_S][-options.history_count :]
     if not options.track_restarts or not recent:
         return options.restart_s
     return min(max(recent), options.restart_limit_s)

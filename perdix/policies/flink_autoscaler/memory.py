@@ -41,7 +41,7 @@ class Memory:
             "asked": self.asked and finite_or_null(self.asked),
             "samples": [_of_sample(sample) for sample in self.samples],
             "history": [finite_or_null(one) for one in self.state.history.get(JOB, ())],
-            "restarts": [finite_or_null(one) for one in self.state.restarts],
+            "restarts": [finite_or_null(restart) for restart in self.state.restarts],
             "pending": pending and pending.to_json(),
         }
 

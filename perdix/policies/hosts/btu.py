@@ -197,8 +197,8 @@ class Btu:
         """Give back what can be, and lease the rest again; return host -> end of the unit of which that was decided."""
         here: dict[str, list[str]] = {name: [] for name in due}
         for name in plan.fleet.members:
-            for one in plan.members(name):
-                here.get(one.host_id, []).append(name)
+            for member in plan.members(name):
+                here.get(member.host_id, []).append(name)
         again = {}
         for host_id in sorted(due, key=lambda name: (len(here[name]), name)):
             left = seconds(ends[host_id] - plan.situation.now_s)

@@ -101,15 +101,15 @@ def impossible(situation: HostsSituation) -> str | None:
     }
     for host in situation.hosts.values():
         given |= {f"the cores of {host.host_id}": host.cores, f"the memory of {host.host_id}": host.memory_mb}
-    for one in situation.operators.values():
-        given[f"the objective of {one.name}"] = one.duration_s
+    for operator in situation.operators.values():
+        given[f"the objective of {operator.name}"] = operator.duration_s
     for name, value in given.items():
         if not (math.isfinite(value) and value > 0):
             return f"{name} is {value:g}"
-    for one in situation.operators.values():
-        for what, need in (("cores", one.cpu_cores), ("memory", one.memory_mb)):
+    for operator in situation.operators.values():
+        for what, need in (("cores", operator.cpu_cores), ("memory", operator.memory_mb)):
             if not (math.isfinite(need) and need >= 0):
-                return f"the {what} that {one.name} needs are {need:g}"
+                return f"the {what} that {operator.name} needs are {need:g}"
     return None
 
 

@@ -46,9 +46,9 @@ def utilities(
     A type with fewer than two instances, or of which not all is measured, has -1: it is needed. The delay is greater
     than 1 where the objective is missed (the paper's text says less than 1: its line 6 does not).
     """
-    given, counts = weights or Weights(), [one.instances for one in standings.values()]
+    given, counts = weights or Weights(), [standing.instances for standing in standings.values()]
     least, most = min(counts, default=0), max(counts, default=0)
-    in_all = sum(one.scalings for one in standings.values())
+    in_all = sum(standing.scalings for standing in standings.values())
     found = {}
     for name, one in standings.items():
         if one.instances < 2 or not _measured(one.duration_s) or not _measured(one.queue_items):

@@ -124,7 +124,7 @@ class Plan:
             if self.dropped[operator] >= spares[operator].most or self.left(operator) < 2:
                 continue
             freed = need_of(self.situation.operators[operator])
-            spare = {one.host_id: one for one in reversed(self.members(operator)) if one.host_id in running}
+            spare = {member.host_id: member for member in reversed(self.members(operator)) if member.host_id in running}
             rooms = {name: self.rooms[name].freed_of(freed) for name in spare}
             host = best_host(rooms, need, self.cached_factor)
             if host is not None:

@@ -44,7 +44,7 @@ def simulate(plan: Plan, host_id: str, spares: Mapping[str, Spare]) -> Release |
     refused = _refused(plan, host_id)
     if refused is not None:
         return refused
-    here = [one for name in plan.fleet.members for one in plan.members(name) if one.host_id == host_id]
+    here = [member for name in plan.fleet.members for member in plan.members(name) if member.host_id == host_id]
     dropped: list[Instance] = []
     for name in plan.fleet.members:
         may = spares[name].most if name in spares else 0

@@ -77,7 +77,7 @@ class Threshold:
         fleet = plan.fleet
         if queue is None or queue >= self.options.queue_idle or fleet.starting(name) or plan.left(name) < 2:
             return
-        held = [one.host_id for members in fleet.members.values() for one in members]
+        held = [member.host_id for members in fleet.members.values() for member in members]
 
         def order(one: Instance) -> tuple[int, str]:
             return held.count(one.host_id), one.instance_id
@@ -90,7 +90,7 @@ class Threshold:
     def _give_back(self, plan: Plan, measured: bool) -> None:
         """Give empty hosts back, but the last one never, and none while nothing at all is measured."""
         situation = plan.situation
-        used = {one.host_id for one in situation.instances.values()} | plan.given
+        used = {instance.host_id for instance in situation.instances.values()} | plan.given
         hosts = [name for name, host in situation.hosts.items() if host.ready and not host.releasing]
         for name in sorted(hosts):
             if measured and name not in used and len(hosts) - len(plan.leaving) > 1:

@@ -44,7 +44,7 @@ class Placement:
     @property
     def workers(self) -> int:
         """Workers on all hosts."""
-        return sum(one.workers for one in self.hosts.values())
+        return sum(host.workers for host in self.hosts.values())
 
     def rooms(self, options: VispOptions) -> dict[str, Room]:
         """Return host -> room that is left."""

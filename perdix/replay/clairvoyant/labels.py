@@ -36,14 +36,14 @@ class Labels:
     @classmethod
     def together(cls, parts: Sequence[Self]) -> Self:
         """Return all labels of some parts."""
-        return cls(*(np.concatenate([getattr(part, one.name) for part in parts]) for one in fields(cls)))
+        return cls(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(cls)))
 
     def __len__(self) -> int:
         return len(self.cost)
 
     def take(self, rows: Whole | NDArray[np.bool_]) -> Self:
         """Return some of the labels."""
-        return type(self)(*(getattr(self, one.name)[rows] for one in fields(self)))
+        return type(self)(*(getattr(self, field.name)[rows] for field in fields(self)))
 
     def undominated(self) -> Self:
         """Return the labels that no other makes needless.

@@ -46,7 +46,7 @@ class Physics:
         scale_outs = range(bounds.minimum, bounds.maximum + 1)
         unknown = [scale_out for scale_out in scale_outs if scale_out not in self.capacities_per_s]
         if unknown:
-            known = ", ".join(str(one) for one in sorted(self.capacities_per_s)) or "none"
+            known = ", ".join(str(capacity_per_s) for capacity_per_s in sorted(self.capacities_per_s)) or "none"
             raise ValueError(
                 f"the bounds {bounds.minimum}..{bounds.maximum} allow scale-out {unknown[0]}, whose capacity is not "
                 f"known (known: {known}); narrow the bounds"

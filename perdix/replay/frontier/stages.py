@@ -41,7 +41,7 @@ class Stages:
     def late_s(self, instant: int | slice, backlogs: Values) -> NDArray[np.int64]:
         """Return the seconds that are late from a backlog on: per instant, size and backlog where it is a slice."""
         above = self.late_above[instant]
-        return np.stack([np.count_nonzero(above < one, axis=-1) for one in backlogs], axis=-1)
+        return np.stack([np.count_nonzero(above < backlog, axis=-1) for backlog in backlogs], axis=-1)
 
     def left(self, instant: int | slice, backlogs: Values) -> Values:
         """Return what waits at the end, of the shape of :meth:`late_s`."""

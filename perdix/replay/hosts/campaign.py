@@ -48,10 +48,10 @@ class HostsSetup:
     def cases(self) -> tuple[HostsCase, ...]:
         """Return a case per pattern, seed and contender; for one seed all meet the same luck."""
         return tuple(
-            HostsCase(one, self.topology, pattern, seed, self.seconds, self.failures, self.forecaster)
+            HostsCase(contender, self.topology, pattern, seed, self.seconds, self.failures, self.forecaster)
             for pattern in self.patterns
             for seed in self.seeds
-            for one in self.contenders
+            for contender in self.contenders
         )
 
 

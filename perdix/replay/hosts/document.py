@@ -68,13 +68,13 @@ def question(setup: HostsSetup) -> dict[str, Any]:
         "forecaster": setup.forecaster,
         "policies": [
             {
-                "label": one.label,
-                "policy": one.policy,
-                "options": dict(one.options),
-                "unit_min": one.unit_min,
-                "interval_s": one.interval_s or topology.measuring.look_every_s,
+                "label": contender.label,
+                "policy": contender.policy,
+                "options": dict(contender.options),
+                "unit_min": contender.unit_min,
+                "interval_s": contender.interval_s or topology.measuring.look_every_s,
             }
-            for one in setup.contenders
+            for contender in setup.contenders
         ],
     }
 
@@ -91,11 +91,11 @@ def result(outcome: HostsOutcome) -> dict[str, Any]:
         "looks": outcome.looks,
         **found,
         "bills": {
-            str(one.unit_min): {name: value for name, value in asdict(one).items() if name != "unit_min"}
-            for one in outcome.bills
+            str(bill.unit_min): {name: value for name, value in asdict(bill).items() if name != "unit_min"}
+            for bill in outcome.bills
         },
-        "leases": [asdict(one) for one in outcome.leases],
-        "steps": [asdict(one) for one in outcome.steps],
+        "leases": [asdict(lease) for lease in outcome.leases],
+        "steps": [asdict(step) for step in outcome.steps],
         "decisions": [{"at_s": at_s, "sentence": sentence} for at_s, sentence in outcome.sentences],
         "problems": list(outcome.problems),
     }

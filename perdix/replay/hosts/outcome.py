@@ -114,13 +114,13 @@ def leases_of(hosts: Sequence[LeasedHost], end_s: int) -> tuple[Lease, ...]:
     """Return the leases of a run that ends at ``end_s``."""
     return tuple(
         Lease(
-            one.host_id,
-            one.leased_s,
-            end_s if one.gone_s is None else min(one.gone_s, end_s),
-            one.gone_s is None,
-            one.died,
+            host.host_id,
+            host.leased_s,
+            end_s if host.gone_s is None else min(host.gone_s, end_s),
+            host.gone_s is None,
+            host.died,
         )
-        for one in hosts
+        for host in hosts
     )
 
 
@@ -133,7 +133,7 @@ def bill(
 ) -> Bill:
     """Return what leases cost: every unit that was begun before the end of the run is paid whole."""
     unit_s = billing.unit_s
-    paid = [billing.paid_s(one.leased_s) for one in leases]
+    paid = [billing.paid_s(lease.leased_s) for lease in leases]
     unused = [0.0 if one.kept or one.died else paid_s - one.leased_s for one, paid_s in zip(leases, paid, strict=True)]
     cost = sum(paid) / 3_600.0 * price_per_h
     late = max(look_every_s, 0.05 * unit_s)

@@ -107,7 +107,7 @@ def _outcome(
         hosts_mean=float(course.hosts.mean()),
         most_hosts=int(course.hosts.max()),
         instances_mean=float(course.instances.sum(axis=1).mean()),
-        refused=sum(one.refused is not None for one in steps),
+        refused=sum(step.refused is not None for step in steps),
         bills=tuple(bill(leases, Billing(unit_s=60 * unit), price, penalties, look_s) for unit in case.billed_min),
         leases=leases,
         steps=steps,
@@ -150,5 +150,5 @@ def _nonsense(decision: object, _: HostsSituation) -> str | None:
     """Return why an answer is no decision, or ``None``."""
     if not isinstance(decision, HostsDecision):
         return f"it answers {decision!r:.80}, which is no decision"
-    strange = [one for one in decision.steps if not isinstance(one, Step)]
+    strange = [step for step in decision.steps if not isinstance(step, Step)]
     return f"it asks for {strange[0]!r:.80}, which is no step" if strange else None

@@ -100,10 +100,10 @@ def _table(summaries: Sequence[Mapping[str, Any]]) -> str:
     levels = list(summaries[0]["compliance"])
     heads = ("pattern", "policy", *levels, "unit, min", "resource cost", *(f"total, {level}" for level in levels))
     rows = []
-    for one in summaries:
-        shares = [f"{one['compliance'][level]['mean']:.0%}" for level in levels]
-        for unit, bill in one["bills"].items():
+    for summary in summaries:
+        shares = [f"{summary['compliance'][level]['mean']:.0%}" for level in levels]
+        for unit, bill in summary["bills"].items():
             totals = [f"{bill['total_cost'][level]['mean']:.4g}" for level in levels]
             cost = f"{bill['resource_cost']['mean']:.4g}"
-            rows.append((one["pattern"], one["policy"], *shares, unit, cost, *totals))
+            rows.append((summary["pattern"], summary["policy"], *shares, unit, cost, *totals))
     return markdown(heads, rows, text_columns=2)

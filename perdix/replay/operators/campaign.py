@@ -24,11 +24,11 @@ class DataflowSetup:
     def __post_init__(self) -> None:
         if self.length_s < max((case.interval_s for case in self.cases()), default=0):
             raise SettingsError(f"{self.length_s} s do not cover one look of a policy; give more hours")
-        for one in self.contenders:
+        for contender in self.contenders:
             try:
-                self.parameters.with_start(one.options.get("parallelism", {}))
+                self.parameters.with_start(contender.options.get("parallelism", {}))
             except ValueError as error:
-                raise SettingsError(f"policy '{one.label}': {error}") from None
+                raise SettingsError(f"policy '{contender.label}': {error}") from None
 
     @property
     def length_s(self) -> int:

@@ -35,8 +35,8 @@ def dataflow_document(campaign: DataflowCampaign) -> dict[str, Any]:
     found = {
         "results": results,
         "summary": [
-            _summary(one.label, [found for found in results if found["policy"] == one.label])
-            for one in setup.contenders
+            _summary(contender.label, [found for found in results if found["policy"] == contender.label])
+            for contender in setup.contenders
         ],
     }
     return dict(finite(enveloped(SCHEMA, question(setup), found, campaign)))
@@ -57,12 +57,12 @@ def question(setup: DataflowSetup) -> dict[str, Any]:
         "seeds": list(setup.seeds),
         "policies": [
             {
-                "label": one.label,
-                "policy": one.policy,
-                "options": dict(one.options),
-                "interval_s": one.interval_s or parameters.interval_s,
+                "label": contender.label,
+                "policy": contender.policy,
+                "options": dict(contender.options),
+                "interval_s": contender.interval_s or parameters.interval_s,
             }
-            for one in setup.contenders
+            for contender in setup.contenders
         ],
     }
 
@@ -91,7 +91,7 @@ def result(outcome: DataflowOutcome) -> dict[str, Any]:
         "lag_maximum": outcome.lag_maximum_records,
         "lag_at_end": outcome.lag_at_end_records,
         "phases": [_phase(phase) for phase in outcome.phases],
-        "decisions": [_asked(one) for one in outcome.decisions if one.changed],
+        "decisions": [_asked(decision) for decision in outcome.decisions if decision.changed],
         "looks": len(outcome.decisions),
         "problems": list(outcome.problems),
         "wall_s": outcome.wall_s,

@@ -153,7 +153,7 @@ def phases_of(
     starts = [second for second in parameters.change_times_s() if second < length_s]
     found, running = [], start
     for from_s, until_s in zip(starts, [*starts[1:], length_s], strict=True):
-        mine = [one for one in rescales if from_s <= one.asked_s < until_s]
+        mine = [rescale for rescale in rescales if from_s <= rescale.asked_s < until_s]
         phase = _phase(parameters, course, (from_s, until_s), mine, running)
         found.append(phase)
         running = phase.parallelism
@@ -195,8 +195,8 @@ def _phase(
 ) -> Phase:
     from_s, until_s = span
     target = parameters.target_per_s(from_s)
-    path = (running, *(one.after for one in rescales))
-    settled_s = max((one.end_s for one in rescales), default=from_s)
+    path = (running, *(rescale.after for rescale in rescales))
+    settled_s = max((rescale.end_s for rescale in rescales), default=from_s)
     rest = slice(min(settled_s + SETTLING_S, until_s), until_s)
     achieved = back_pressured = None
     if rest.stop > rest.start:

@@ -72,7 +72,7 @@ def _series(played: DataflowPlayed, operators: Sequence[str]) -> dict[str, list[
 def _table(summaries: Sequence[Mapping[str, Any]]) -> str:
     heads = ("policy", *(name.replace("_s", ", s") if name == "converged_s" else name for name in HEADS))
     rows = [
-        (one["policy"], *("-" if not one.get(name) else f"{one[name]['mean']:.3g}" for name in HEADS))
-        for one in summaries
+        (summary["policy"], *("-" if not summary.get(name) else f"{summary[name]['mean']:.3g}" for name in HEADS))
+        for summary in summaries
     ]
     return markdown(heads, rows)

@@ -55,7 +55,7 @@ def read_dataflow(flink: HttpTarget, job: Job, *, slots: int, running: Running) 
             feeding,
             vertex.max_parallelism,
             _counters(subtasks),
-            tuple(one.start_ms for one in subtasks),
+            tuple(subtask.start_ms for subtask in subtasks),
             None if feeding else _pending_records(flink, place),
         )
     return DataflowReading(job.now / 1_000.0, operators, slots, running)

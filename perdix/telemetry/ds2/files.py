@@ -188,8 +188,8 @@ def _grouped(rows: list[Row], aside: list[SetAside]) -> tuple[tuple[Epoch, ...],
 def _between_windows_ns(rates: Sequence[LoggedRates]) -> float | None:
     """Return the shortest time between two windows of one instance; ``None`` where no instance has two."""
     starts: dict[tuple[str, str], set[int]] = {}
-    for one in rates:
-        starts.setdefault((one.operator, one.instance), set()).add(one.start_ns)
+    for rate in rates:
+        starts.setdefault((rate.operator, rate.instance), set()).add(rate.start_ns)
     steps = [later - sooner for of_one in starts.values() for sooner, later in pairwise(sorted(of_one))]
     return min(steps) if steps else None
 
@@ -232,7 +232,7 @@ def _by_number(rows: Sequence[Row], aside: list[SetAside]) -> tuple[Epoch, ...]:
 def _agreed(rates: list[LoggedRates]) -> tuple[LoggedRates, ...]:
     """Let all instances of an operator tell the same number of instances: what most of them tell."""
     told: dict[str, Counter[int]] = {}
-    for one in rates:
-        told.setdefault(one.operator, Counter())[one.instances] += 1
+    for rate in rates:
+        told.setdefault(rate.operator, Counter())[rate.instances] += 1
     most = {name: max(counts, key=lambda n: (counts[n], n)) for name, counts in told.items()}
-    return tuple(replace(one, instances=most[one.operator]) for one in rates)
+    return tuple(replace(rate, instances=most[rate.operator]) for rate in rates)

@@ -80,11 +80,11 @@ def _why_none(context: Any) -> str:
     address = f"{context.getConf().get('spark.driver.host')}:{context.getConf().get('spark.driver.port')}"
     known = context._jsc.sc().statusStore().executorList(False)  # those that are gone as well
     executors = [known.apply(index) for index in range(known.size())]
-    executors = [one for one in executors if one.id() != "driver"]
-    alive = [one for one in executors if one.isActive()]
+    executors = [executor for executor in executors if executor.id() != "driver"]
+    alive = [executor for executor in executors if executor.isActive()]
     if alive:
         return f"{len(alive)} executor(s) have registered, and other work takes all of their cores"
-    if lost := [one.removeReason().get() for one in executors if one.removeReason().isDefined()]:
+    if lost := [executor.removeReason().get() for executor in executors if executor.removeReason().isDefined()]:
         return f"its {len(executors)} executor(s) were lost: {' '.join(str(lost[-1]).split())[:SHOWN]}"
     return (
         f"no executor has registered. Either no worker has cores and memory to spare, or executors start and cannot "

@@ -71,7 +71,7 @@ class DataflowTwin:
         self._numbers = {name: k for k, name in enumerate(self.graph.names)}
         count, edges = len(self.graph), len(self.graph.edges)
         noise = self.parameters.noise
-        spreads = [one.source.noise if one.source else 0.0 for one in operators.values()]
+        spreads = [operator.source.noise if operator.source else 0.0 for operator in operators.values()]
         self._chances = Chances(seed, np.full(count, noise.speed), np.array(spreads))
         self.ledger = Ledger(count, edges)
         self._processed, self._received = [0.0] * count, [0.0] * edges
@@ -80,8 +80,8 @@ class DataflowTwin:
         self._offered, self._lag = [0.0] * count, [0.0] * count
         self._keys_seen: dict[str, Mapping[str, int]] = {}
         self._bursts = [
-            None if one.bursts is None else physics.burst_factors(**one.bursts.model_dump()).tolist()
-            for one in operators.values()
+            None if operator.bursts is None else physics.burst_factors(**operator.bursts.model_dump()).tolist()
+            for operator in operators.values()
         ]
         self._down_until_s: int | None = None
         self._now_s = start_s

@@ -33,7 +33,7 @@ class Fleet:
 
     def on(self, host_id: str) -> Iterator[Container]:
         """Yield the containers of a host in the order in which they were asked for."""
-        return (one for one in self.containers.values() if one.host_id == host_id)
+        return (container for container in self.containers.values() if container.host_id == host_id)
 
     def room(self, host_id: str, *, now: bool = False) -> tuple[float, float]:
         """Return free cores and MB of a host once all that stops is gone; with ``now`` what is free at once."""
@@ -166,7 +166,7 @@ class Fleet:
             image_s = host.images.setdefault(one.operator, now_s + download_s)
             one.starts_s = now_s
             one.ready_s = max(image_s, now_s) + self._luck.container_start_s(one.number)
-        self._due = any(one.starts_s is None for one in self.containers.values())
+        self._due = any(container.starts_s is None for container in self.containers.values())
 
     def _started(self, one: Container, now_s: int) -> None:
         if self._luck.fails(one.number):

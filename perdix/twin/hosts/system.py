@@ -107,7 +107,7 @@ class HostsTwin:
     def _foresee(self) -> None:
         """Draw what does not depend on what is done: arrivals and stalls, of twice as many seconds as were known."""
         self._known_s = max(2 * self._known_s, self.topology.duration_s)
-        sizes = np.array([one.per_machine_minute for one in self.topology.sensors.values()])
+        sizes = np.array([sensor.per_machine_minute for sensor in self.topology.sensors.values()])
         self._machines_at = self._machines.machines(self._known_s)
         emitted = self._machines_at[:, None] * sizes / self.topology.minute_s * self.luck.arrivals(self._known_s)
         self._emitted_at = emitted @ self._from_sensors
@@ -147,7 +147,7 @@ class HostsTwin:
     def _placement(self) -> Placement:
         if self._placed is None or self._placed[0] != self.fleet.version:
             self._placed = (self.fleet.version, Placement.of(self.fleet, self.operators))
-            names = [one.operator for one in self.fleet.containers.values()]
+            names = [container.operator for container in self.fleet.containers.values()]
             self._there = np.array([names.count(name) for name in self.operators], dtype=np.float64)
         return self._placed[1]
 

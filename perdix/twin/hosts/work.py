@@ -26,9 +26,9 @@ class Placement:
         """Return where the instances of a fleet work."""
         at = {name: k for k, name in enumerate(operators)}
         found: dict[int, list[int]] = {}
-        for one in fleet.containers.values():
-            if one.ready:
-                found.setdefault(fleet.hosts[one.host_id].number, []).append(at[one.operator])
+        for container in fleet.containers.values():
+            if container.ready:
+                found.setdefault(fleet.hosts[container.host_id].number, []).append(at[container.operator])
         counts = np.zeros((len(found), len(operators)))
         for row, mine in enumerate(found.values()):
             np.add.at(counts[row], mine, 1.0)
@@ -41,8 +41,8 @@ class Work:
     def __init__(self, topology: Topology) -> None:
         operators = list(topology.operators.values())
         processing = topology.processing
-        self.per_instance_s: Values = np.array([processing.at_a_time / one.duration_s for one in operators])
-        self._cores = np.array([one.cpu_cores for one in operators])
+        self.per_instance_s: Values = np.array([processing.at_a_time / operator.duration_s for operator in operators])
+        self._cores = np.array([operator.cpu_cores for operator in operators])
         self._host_cores = topology.hosts.cores
         self._boost = processing.boost
 

@@ -204,7 +204,7 @@ def test_what_is_asked_for_already_is_not_decided_anew_while_a_pod_stays_unready
     assert report.sentence.startswith("6 workers are already asked for.")
     assert "Target: asked for 6 workers, got 5 workers for 1740 s; perdix goes on from there." in report.sentence
     assert (report.running, resource.replicas) == (5, 6)
-    assert not [one for one in store.ledger.decisions("orders") if one.intent.rescales]
+    assert not [decision for decision in store.ledger.decisions("orders") if decision.intent.rescales]
     assert recall(store, "orders").memory.avoided == ()
     resource.settle()
     resource.ready = 6

@@ -70,7 +70,7 @@ def test_every_rule_names_its_resources_and_binds_to_the_one_account():
 
 @pytest.mark.parametrize("file", ["controller.yaml", "training.yaml"])
 def test_pods_are_confined(file):
-    (pod,) = (one["spec"]["template"]["spec"] for one in manifests(file) if one["kind"] == "Deployment")
+    (pod,) = (manifest["spec"]["template"]["spec"] for manifest in manifests(file) if manifest["kind"] == "Deployment")
     (container,) = pod["containers"]
     assert pod["securityContext"]["runAsNonRoot"]
     assert not pod["automountServiceAccountToken"]
@@ -82,14 +82,14 @@ def test_pods_are_confined(file):
 
 
 def test_the_job_file_of_the_example_is_valid_and_its_target_may_be_scaled():
-    objects = {one["kind"]: one for one in manifests("controller.yaml")}
+    objects = {manifest["kind"]: manifest for manifest in manifests("controller.yaml")}
     ((name, text),) = objects["ConfigMap"]["data"].items()
     job = StreamJob.model_validate({"name": Path(name).stem, **YAML(typ="safe").load(text)})
     names = {
         name
-        for one in manifests("rbac.yaml")
-        if one["kind"] == "Role"
-        for r in one["rules"]
+        for manifest in manifests("rbac.yaml")
+        if manifest["kind"] == "Role"
+        for r in manifest["rules"]
         for name in r["resourceNames"]
     }
     assert isinstance(job.target, KubernetesSettings)
@@ -123,7 +123,7 @@ def test_settings_that_name_no_resource_are_refused(wrong, told):
 
 
 def pod_of(file):
-    (pod,) = (one["spec"]["template"] for one in manifests(file) if one["kind"] == "Deployment")
+    (pod,) = (manifest["spec"]["template"] for manifest in manifests(file) if manifest["kind"] == "Deployment")
     return pod
 
 
@@ -139,7 +139,7 @@ def test_job_files_lie_where_the_pod_reads_them(file):
 
 def test_the_metrics_are_found_under_the_names_that_others_ask_for():
     labels = pod_of("controller.yaml")["metadata"]["labels"]
-    (service,) = (one for one in manifests("controller.yaml") if one["kind"] == "Service")
+    (service,) = (manifest for manifest in manifests("controller.yaml") if manifest["kind"] == "Service")
     assert service["spec"]["selector"].items() <= labels.items()
     (port,) = service["spec"]["ports"]
     place = f"http://{service['metadata']['name']}.{service['metadata']['namespace']}.svc:{port['port']}/metrics"

@@ -103,7 +103,7 @@ class Memory:
         return {
             "parallelism": dict(self.parallelism),
             "since_s": self.since_s,
-            "results": [[dict(one.wanted), _of_emitted(one.emitted)] for one in self.results],
+            "results": [[dict(result.wanted), _of_emitted(result.emitted)] for result in self.results],
             "rescale": rescale and [dict(rescale.before), dict(rescale.after), _of_emitted(rescale.emitted)],
             "in_vain": [self.in_vain, self.in_vain_at_per_s],
             "avoided": [[one.until_s, dict(one.parallelism), one.target_per_s] for one in self.avoided[-MOST_AVOIDED:]],

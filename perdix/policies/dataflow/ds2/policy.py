@@ -112,7 +112,7 @@ class Ds2:
         """Look at what the last rescale did, and decide on the combined results."""
         situation, options = sized.situation, self.options
         runs = running(situation)
-        emitted = Emitted.mean([one.emitted for one in memory.results if one.emitted is not None])
+        emitted = Emitted.mean([result.emitted for result in memory.results if result.emitted is not None])
         wanted: Mapping[str, int] = combined(memory.results, options.combine)
         last = memory.rescale
         if last is not None:
@@ -123,7 +123,7 @@ class Ds2:
         wanted, raised, ratio = self._raised(sized, wanted, emitted)
         if ratio > 1.0 and emitted is not None:
             memory = replace(memory, raised=Raised(ratio, emitted.target_per_s))
-        sustained = all(one.emitted is not None and one.emitted.sustained for one in memory.results)
+        sustained = all(result.emitted is not None and result.emitted.sustained for result in memory.results)
         chosen, kept = self._chosen(sized, wanted, sustained=sustained)
         chosen, limited = self._limited(runs, chosen, memory, emitted)
         if chosen == runs and limited is not None:
