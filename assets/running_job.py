@@ -91,6 +91,8 @@ def _alone(settings: StreamJob) -> Iterator[None]:
     of = f"{settings.engine} {prometheus} {settings.target.model_dump_json()}"
     folder = Path(tempfile.gettempdir()) / f"perdix-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
+    if folder.lstat().st_uid != os.getuid():  # a stranger could make the lock a link to one of this user's files
+        raise SettingsError(f"{folder} belongs to somebody else; have it removed, or set TMPDIR to another folder")
     path = folder / f"{hashlib.sha256(of.encode()).hexdigest()[:32]}.lock"
     with path.open("w") as lock:
         try:

@@ -23,6 +23,7 @@ from perdix.models.billing.packing import Resources
 from perdix.replay.asked import twin_and_trace
 from perdix.replay.campaign import Campaign, Setup, run_campaign
 from perdix.replay.contenders import contenders
+from perdix.replay.part import part_of
 from perdix.replay.pricing import Pricing, priced
 from perdix.settings.prices import Billing, PriceList, load_prices
 from perdix.settings.stream_job import Bounds
@@ -92,6 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _campaign(asked: argparse.Namespace) -> Campaign:
     parameters, trace = twin_and_trace(asked.workload, None, round(3600 * asked.hours))
+    trace, _ = part_of(trace, asked.hours)
     bounds = Bounds(minimum=1, maximum=parameters.workers.maximum)
     setup = Setup(
         contenders(asked.policies, bounds),

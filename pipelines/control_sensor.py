@@ -88,7 +88,7 @@ def control_loop(context: dg.SensorEvaluationContext, workspace: Workspace) -> d
     known = set(context.instance.get_dynamic_partitions(stream_jobs.name or ""))
     unknown = sorted(set(files.jobs) - known)
     rescaled, sentence = report.rescaled, tick_sentence(report)
-    if rescaled:  # of such a tick the page shows the run, and this in its log; Dagster keeps each tick's log for ever
+    if rescaled:  # of such a tick the page shows the run, and this in its log; Dagster never removes a tick's log
         context.log.info(sentence)
     return dg.SensorResult(
         run_requests=[review_of(rescaled)] if rescaled else [],

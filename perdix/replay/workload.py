@@ -132,7 +132,7 @@ def _trace(name: str, path: Path | str, rows: Rows, notes: list[str], *, fill_ga
     if rows.empty:
         notes = [*notes, f"{rows.empty} rows without a rate were left out"]
     gaps = None if fill_gaps else _gaps(path, rows, steps_s, usual_s)
-    notes = [*notes, *_closed(steps_s if gaps is None else steps_s[steps_s <= _closable_s(usual_s)], usual_s)]
+    notes = [*notes, *_closed(steps_s if fill_gaps else steps_s[steps_s <= _closable_s(usual_s)], usual_s)]
     peak = _peak(path, rows)
     times_s = rows.times_s - rows.times_s[0]
     length_s = float(times_s[-1]) + usual_s

@@ -89,3 +89,11 @@ def test_a_job_is_profiled_by_one_process_at_a_time(workspace: Workspace, tmp_pa
             second.__enter__()
     with running_job(*found):
         pass
+
+
+def test_locks_are_kept_in_no_folder_of_somebody_else(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    written(workspace, PROMETHEUS + LOAD + FLINK)
+    settings, profiling = profilable_job(workspace, "orders")
+    monkeypatch.setattr("perdix.assets.running_job.os.getuid", lambda: 4_711)
+    with pytest.raises(SettingsError, match="perdix-4711 belongs to somebody else"), running_job(settings, profiling):
+        pass
