@@ -109,11 +109,7 @@ def profile_job(
     require_name(job)
     with (_the_running_job if config.live else _twins)(context, workspace, config, job) as (plan, deployments):
         found = campaign.profile(
-            job,
-            plan,
-            deployments,
-            on_progress=lambda progress: context.log.info(f"{job}: {progress}"),
-            on_left=on_left,
+            job, plan, deployments, on_progress=lambda progress: context.log.info(f"{job}: {progress}"), on_left=on_left
         )
     return found, write_profile(found, workspace.paths().profiles), "; ".join(left)
 

@@ -58,12 +58,7 @@ class DriftState:
         return cls(use_fallback=True)
 
     def observe(
-        self,
-        error: float | None,
-        horizons: Iterable[Missed] = (),
-        *,
-        origin_s: float,
-        asking: bool = True,
+        self, error: float | None, horizons: Iterable[Missed] = (), *, origin_s: float, asking: bool = True
     ) -> Self:
         """Return the state after one tick.
 

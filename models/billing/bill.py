@@ -54,12 +54,7 @@ def bill(demand: Demand, prices: PriceList, instance_type: str, release: Release
     host_type = prices.instance_types[instance_type]
     needed = demand.hosts(host_of(prices, instance_type))
     found = leases(
-        demand.starts_s,
-        needed,
-        demand.seconds,
-        prices.billing,
-        start_up_s=host_type.start_up_s,
-        release=release,
+        demand.starts_s, needed, demand.seconds, prices.billing, start_up_s=host_type.start_up_s, release=release
     )
     return Billed(_bill(demand, needed, found, prices, instance_type), found.hosts(demand.seconds))
 

@@ -9,12 +9,7 @@ from perdix.models.dataflow.graph import Dataflow
 from perdix.models.dataflow.rates import OperatorRates
 from perdix.telemetry.ds2.files import Epoch, LoggedRates
 
-COLUMNS = (
-    "true_processing_per_s",
-    "true_output_per_s",
-    "observed_processing_per_s",
-    "observed_output_per_s",
-)
+COLUMNS = ("true_processing_per_s", "true_output_per_s", "observed_processing_per_s", "observed_output_per_s")
 
 
 def operator_rates_of(epoch: Epoch) -> tuple[dict[str, OperatorRates], dict[str, str]]:

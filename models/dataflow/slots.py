@@ -19,12 +19,7 @@ class Fitted:
 
 
 def fitted_to_slots(
-    wanted: Mapping[str, int],
-    unrounded: Mapping[str, float],
-    slots: int | None,
-    *,
-    shared: bool,
-    minimum: int = 1,
+    wanted: Mapping[str, int], unrounded: Mapping[str, float], slots: int | None, *, shared: bool, minimum: int = 1
 ) -> Fitted:
     """Reduce what is wanted to what ``slots`` can hold.
 

@@ -102,13 +102,7 @@ class Arima:
 
     def to_state(self) -> dict[str, Any]:
         """Return a JSON-serialisable state."""
-        return {
-            "d": self.d,
-            "constant": self.constant,
-            "ar": list(self.ar),
-            "ma": list(self.ma),
-            "sigma2": self.sigma2,
-        }
+        return {"d": self.d, "constant": self.constant, "ar": list(self.ar), "ma": list(self.ma), "sigma2": self.sigma2}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:

@@ -95,13 +95,7 @@ def train_forecasters(
     walk, unjudged = None, ""
     try:
         walk = backtest(
-            families,
-            history,
-            stops=stops,
-            horizon_s=horizon_s,
-            refit_every=refit_every,
-            seed=seed,
-            timer=timer,
+            families, history, stops=stops, horizon_s=horizon_s, refit_every=refit_every, seed=seed, timer=timer
         )
     except ValueError as error:
         unjudged = f"could not be judged: {error}"

@@ -171,12 +171,7 @@ def relaxed(problem: Problem) -> tuple[float, Values]:
     before = np.zeros((epochs, kinds))
     before[0] = problem.begin
     limits = np.concatenate(
-        (
-            -problem.demanded_per_s,
-            np.full(epochs, problem.maximum),
-            np.full(epochs, -problem.minimum),
-            before.ravel(),
-        )
+        (-problem.demanded_per_s, np.full(epochs, problem.maximum), np.full(epochs, -problem.minimum), before.ravel())
     )
     most = np.tile(np.minimum(sizes.most, problem.maximum), epochs)
     bounds = np.column_stack((np.zeros(2 * len(most)), np.concatenate((most, np.full(len(most), np.inf)))))

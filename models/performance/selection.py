@@ -8,13 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from perdix.models.performance.contract import Sample
-from perdix.models.performance.cross_validation import (
-    REPEATS,
-    Errors,
-    best_parameters,
-    folds_for,
-    held_out_rates,
-)
+from perdix.models.performance.cross_validation import REPEATS, Errors, best_parameters, folds_for, held_out_rates
 from perdix.models.performance.families import FAMILIES, FOREST, Family, Parameters
 from perdix.models.performance.fitted import FittedPerformance
 from perdix.models.performance.samples import checked, rates_of, samples_digest, sizes_of

@@ -47,11 +47,7 @@ _COLUMNS = {
     ),
     PERFORMANCE: (
         {"job": "string", "cpu_cores": "double", "memory_mb": "double"},
-        {
-            "job": "string",
-            **dict.fromkeys(("cpu_cores", "memory_mb", "per_s"), "double"),
-            "extrapolated": "boolean",
-        },
+        {"job": "string", **dict.fromkeys(("cpu_cores", "memory_mb", "per_s"), "double"), "extrapolated": "boolean"},
     ),
 }
 _ASKED: Mapping[str, Mapping[str, float]] = {

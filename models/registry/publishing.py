@@ -15,13 +15,7 @@ import pandas as pd
 
 from perdix.models.registry.fleet_model import register
 from perdix.models.registry.fleet_table import VERSION, Fleet, checked_fleet
-from perdix.models.registry.publication import (
-    FLEET_MODELS,
-    Candidate,
-    JobDetail,
-    Publication,
-    Published,
-)
+from perdix.models.registry.publication import FLEET_MODELS, Candidate, JobDetail, Publication, Published
 from perdix.models.registry.run_writer import RunWriter, origin_tags
 from perdix.models.registry.shown_columns import NOT_JUDGED
 
@@ -29,12 +23,7 @@ LONGEST_REASON = 500  # letters in a tag; all of it is in the table of jobs
 
 
 def publish(
-    client: Any,
-    publication: Publication,
-    run_url: Callable[[str, str], str],
-    *,
-    detail_limit: int,
-    digest_tag: str,
+    client: Any, publication: Publication, run_url: Callable[[str, str], str], *, detail_limit: int, digest_tag: str
 ) -> Published:
     """Record a training and register its fleet; moves no alias."""
     if publication.name not in FLEET_MODELS:
