@@ -42,8 +42,7 @@ def ingest(
         str | None, typer.Option("--job", help="Stream job that the exports belong to.", show_default=False)
     ] = None,
     from_prometheus: Annotated[
-        bool,
-        typer.Option("--from-prometheus", help="Read the Prometheus of the job files instead."),
+        bool, typer.Option("--from-prometheus", help="Read the Prometheus of the job files instead.")
     ] = False,
     days: Annotated[
         int | None,
@@ -56,8 +55,7 @@ def ingest(
         ),
     ] = None,
     metric: Annotated[
-        str | None,
-        typer.Option("--metric", help=f"What a file without metric names holds: {', '.join(CANONICAL)}."),
+        str | None, typer.Option("--metric", help=f"What a file without metric names holds: {', '.join(CANONICAL)}.")
     ] = None,
     timezone: Annotated[
         str | None,

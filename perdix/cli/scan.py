@@ -13,13 +13,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from perdix.cli.options import JsonOption
 from perdix.cli.output import UserError, complaints, console, emit, number, styled, table
-from perdix.cli.pricing import (
-    AskedPrices,
-    InstanceTypeOption,
-    PricesOption,
-    WorkerCpuOption,
-    WorkerMemoryOption,
-)
+from perdix.cli.pricing import AskedPrices, InstanceTypeOption, PricesOption, WorkerCpuOption, WorkerMemoryOption
 from perdix.cli.scan_access import (
     CaFileOption,
     TokenEnvOption,

@@ -76,12 +76,7 @@ def compare(
     past_s = round(3_600 * hours)
     demos = [
         _Demo(
-            living.job(name).parameters,
-            seed + index,
-            policy,
-            living.job(name).history.start_s,
-            past_s,
-            place.champions,
+            living.job(name).parameters, seed + index, policy, living.job(name).history.start_s, past_s, place.champions
         )
         for index, name in enumerate(living.names())
         for policy in POLICIES

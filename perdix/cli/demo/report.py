@@ -22,12 +22,7 @@ from perdix.settings.home import Home
 from perdix.settings.stream_job import Objectives
 
 COLOURS = dict(zip(POLICIES, (BLUE, GREEN, ORANGE, GREY), strict=True))
-NAMES = {
-    PERDIX: "perdix",
-    BEST_FIXED: "best fixed size",
-    HPA: "HPA at 80 % CPU",
-    TODAY: "today: the largest size",
-}
+NAMES = {PERDIX: "perdix", BEST_FIXED: "best fixed size", HPA: "HPA at 80 % CPU", TODAY: "today: the largest size"}
 TEMPLATES = Path(__file__).parent / "templates"
 
 

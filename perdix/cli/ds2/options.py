@@ -14,8 +14,7 @@ RatesOption = Annotated[
     Path, typer.Option("--rates", help="Log, table, folder or tar of logged rates.", show_default=False)
 ]
 SourcesOption = Annotated[
-    Path | None,
-    typer.Option("--sources", help="CSV: source, records/s that each instance should emit (-1: as seen)."),
+    Path | None, typer.Option("--sources", help="CSV: source, records/s that each instance should emit (-1: as seen).")
 ]
 EpochOption = Annotated[str, typer.Option("--epoch", help="Number of an epoch, or all.")]
 CombineOption = Annotated[str, typer.Option("--combine", help="How epochs make one answer: last, max or median.")]
@@ -45,6 +44,5 @@ CurvesOption = Annotated[
     Path | None, typer.Option("--curves", help="JSON: operator to [[instances, records/s], ...] seen before.")
 ]
 WriteCurvesOption = Annotated[
-    Path | None,
-    typer.Option("--write-curves", help="Write what these epochs add to --curves, for the next time."),
+    Path | None, typer.Option("--write-curves", help="Write what these epochs add to --curves, for the next time.")
 ]

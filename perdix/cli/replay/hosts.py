@@ -94,8 +94,7 @@ def _table(summaries: list[Mapping[str, Any]], levels: list[str]) -> Table:
         grid.add_column(f"{name}\n{unit} min", justify="right")
     for level in levels:
         grid.add_row(
-            f"{level} compliance",
-            *("" if place else _share(one["compliance"][level]) for one, _, place in columns),
+            f"{level} compliance", *("" if place else _share(one["compliance"][level]) for one, _, place in columns)
         )
     grid.add_row("resource cost", *(mean_and_sd(one["bills"][unit]["resource_cost"]) for one, unit, _ in columns))
     for level in levels:

@@ -34,12 +34,7 @@ class Work:
 
 
 def carry_out(
-    kind: Kind[Setup, Campaign],
-    setup: Setup,
-    work: Work,
-    sink: Sink,
-    *,
-    show: Callable[[Mapping[str, Any]], None],
+    kind: Kind[Setup, Campaign], setup: Setup, work: Work, sink: Sink, *, show: Callable[[Mapping[str, Any]], None]
 ) -> None:
     """Say how long it takes, replay, write what came of it, and tell it; exit code 1 where a replay did not end well.
 
