@@ -175,10 +175,7 @@ def believe(
         why = _why_fallback(memory, champion)
         notes.append(f"fallback forecast: {why}")
     low, high = min(bounds.minimum, current), max(bounds.maximum, current)
-    versions = {
-        FORECAST: forecast.version if forecast is not None else 0,
-        CAPACITY: memory.capacity_version,
-    }
+    versions = {FORECAST: forecast.version if forecast is not None else 0, CAPACITY: memory.capacity_version}
     if memory.profiled is not None:
         versions[LATENCY] = memory.profile_version
     if memory.performance is not None:

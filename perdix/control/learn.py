@@ -202,13 +202,7 @@ def _share(wape: float) -> float | None:
 
 
 def _watched(
-    memory: JobMemory,
-    observation: Observation,
-    progress: Progress,
-    objective_s: float,
-    *,
-    now_s: float,
-    paused: bool,
+    memory: JobMemory, observation: Observation, progress: Progress, objective_s: float, *, now_s: float, paused: bool
 ) -> tuple[JobMemory, Watched | None]:
     if observation.window is None or not len(observation.window):
         return memory, None

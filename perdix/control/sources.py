@@ -63,13 +63,7 @@ def since_s(job: StreamJob, now_s: float, newest_s: float | None, tick_interval_
 
 def connected(source: PrometheusSource) -> Prometheus:
     """Return a client with time-outs that fit a tick: a server that does not answer costs seconds, not the minute."""
-    return Prometheus(
-        source,
-        timeout_s=3.0,
-        deadline_s=8.0,
-        attempts=2,
-        largest_bytes=LARGEST_ANSWER_BYTES,
-    )
+    return Prometheus(source, timeout_s=3.0, deadline_s=8.0, attempts=2, largest_bytes=LARGEST_ANSWER_BYTES)
 
 
 class LiveSource:

@@ -54,10 +54,7 @@ class Unsettled:
         asked, runs = workers(self.requested, running.requested_mix), workers(running.scale_out, running.mix)
         sentence = f"asked for {asked}, got {runs} for {lasted_s:.0f} s; perdix goes on from there"
         return replace(
-            progress,
-            running=replace(running, settled=True),
-            sentence=progress.sentence or sentence,
-            outlasted=True,
+            progress, running=replace(running, settled=True), sentence=progress.sentence or sentence, outlasted=True
         )
 
     def to_state(self) -> dict[str, Any]:

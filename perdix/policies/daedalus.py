@@ -206,12 +206,7 @@ class Daedalus:
             yield from zip(block, found.tolist(), strict=True)
 
     def _chosen(
-        self,
-        situation: Situation,
-        chosen: Candidate,
-        examined: tuple[Candidate, ...],
-        *,
-        passed_over: bool = False,
+        self, situation: Situation, chosen: Candidate, examined: tuple[Candidate, ...], *, passed_over: bool = False
     ) -> Decision:
         target = f"recovery in {seconds(chosen.recovery_s or 0.0)} of {seconds(self._target_s(situation))} allowed"
         holds = f"{workers(chosen.scale_out)} ({per_s(chosen.capacity_per_s)}, {target})"

@@ -199,13 +199,7 @@ class Phoebe:
         if most.scale_out < situation.scale_out and situation.lag_records is None:
             return self._held(situation, Reason.HOLD_BLIND, why, examined)
         return Decision(
-            self.name,
-            most.scale_out,
-            Reason.SCALE_MAXIMUM,
-            why,
-            examined,
-            most.recovery_s,
-            memory=evaluated(situation),
+            self.name, most.scale_out, Reason.SCALE_MAXIMUM, why, examined, most.recovery_s, memory=evaluated(situation)
         )
 
     def _held(self, situation: Situation, reason: Reason, why: str, examined: tuple[Candidate, ...]) -> Decision:

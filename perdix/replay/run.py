@@ -194,13 +194,7 @@ def fresh_twin(case: Case, bounds: Bounds) -> JobTwin:
         first = _least(twin, bounds, 1.25 * float(twin.arrivals(START_S, 600).max()) / worth)
     mix = None if usual is None else {usual: first}
     return JobTwin(
-        case.parameters,
-        case.seed,
-        start_s=START_S,
-        scale_out=first,
-        arrivals=arrivals,
-        mix=mix,
-        step_s=case.step_s,
+        case.parameters, case.seed, start_s=START_S, scale_out=first, arrivals=arrivals, mix=mix, step_s=case.step_s
     )
 
 

@@ -196,14 +196,7 @@ def _numbered(path: Path, rows: Sequence[Row], rate_at: int, step_s: float, *, c
 
 
 def _numbers(
-    path: Path,
-    rows: Sequence[Row],
-    time_at: int,
-    rate_at: int,
-    *,
-    column: str,
-    unit: str,
-    tick_s: float | None = None,
+    path: Path, rows: Sequence[Row], time_at: int, rate_at: int, *, column: str, unit: str, tick_s: float | None = None
 ) -> Rows:
     times_s, rates, places, wrong, empty = [], [], [], [], 0
     for place, cells in rows:

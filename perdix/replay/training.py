@@ -65,10 +65,7 @@ class TrainedOnTheWay:
             self.notes.append(f"{self.family} could not be fitted after {minute:.0f} min: {error}")
             return
         self.trained += 1
-        self._coming = (
-            now_s + TAKES_S,
-            ChampionRow(self.family, orjson.dumps(made.to_state()).decode(), self.trained),
-        )
+        self._coming = (now_s + TAKES_S, ChampionRow(self.family, orjson.dumps(made.to_state()).decode(), self.trained))
 
 
 def _history(twin: JobTwin) -> Workload:

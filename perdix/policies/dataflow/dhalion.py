@@ -265,11 +265,7 @@ class Dhalion:
         return name, idle[name]
 
     def _act(
-        self,
-        situation: DataflowSituation,
-        action: _Action,
-        verdicts: tuple[OperatorVerdict, ...],
-        memory: _Memory,
+        self, situation: DataflowSituation, action: _Action, verdicts: tuple[OperatorVerdict, ...], memory: _Memory
     ) -> DataflowDecision:
         """Return the decision to carry out one action; ``verdicts`` ends with that on its operator."""
         remembered = replace(memory, acted_s=situation.now_s, action=action, calm_since_s=None).to_json()

@@ -245,13 +245,7 @@ def _open(situation: Situation, sizes: Sizes, limits: Limits) -> NDArray[np.bool
 
 
 def _cheapest(
-    situation: Situation,
-    sizes: Sizes,
-    found: Programme,
-    memory: Mapping[str, Any],
-    *,
-    limits: Limits,
-    busy: float,
+    situation: Situation, sizes: Sizes, found: Programme, memory: Mapping[str, Any], *, limits: Limits, busy: float
 ) -> int:
     """Return the index of the size to go to, that of what runs where staying is best.
 

@@ -314,13 +314,7 @@ def _risk(sizes: Sizes, prices: Prices, load: Values | float) -> Values:
 
 
 def _waits(
-    capacity: Values,
-    allowed_s: float,
-    load: Values | float,
-    exceeds: Values,
-    backlogs: Values,
-    *,
-    over_s: Values,
+    capacity: Values, allowed_s: float, load: Values | float, exceeds: Values, backlogs: Values, *, over_s: Values
 ) -> tuple[Values, Values]:
     """Return the seconds that are expected to be late, and what waits after ``over_s``; of the backlogs' shape.
 

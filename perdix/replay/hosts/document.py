@@ -131,12 +131,7 @@ def hosts_folder_name(setup: HostsSetup) -> str:
 def _summary(pattern: str, policy: str, results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return mean, sd, min and max over seeds of every figure and of every bill."""
     mine = [one for one in results if one["pattern"] == pattern and one["policy"] == policy]
-    return {
-        "pattern": pattern,
-        "policy": policy,
-        "seeds": len(mine),
-        **known_spreads(mine, (*FIGURES, "bills")),
-    }
+    return {"pattern": pattern, "policy": policy, "seeds": len(mine), **known_spreads(mine, (*FIGURES, "bills"))}
 
 
 def _plain(value: Any) -> Any:

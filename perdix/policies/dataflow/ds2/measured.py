@@ -85,10 +85,7 @@ def _of_all(window: InstanceWindow, count: int) -> InstanceWindow:
         return np.concatenate([values, missing])
 
     return replace(
-        window,
-        processed=filled(window.processed),
-        produced=filled(window.produced),
-        useful_s=filled(window.useful_s),
+        window, processed=filled(window.processed), produced=filled(window.produced), useful_s=filled(window.useful_s)
     )
 
 
