@@ -19,15 +19,7 @@ ROW_EVERY_S = 15.0
 JUMPY = -0.25  # lag-1 autocorrelation of changes: white noise -0.5; minute means in the measured data at least -0.19
 
 WORKLOAD_COLUMNS = ["ts", WORKLOAD.name]
-CAPACITY_COLUMNS = [
-    "ts",
-    "worker",
-    SCALE_OUT.name,
-    CPU.name,
-    THROUGHPUT.name,
-    "cpu_share",
-    "throughput_share",
-]
+CAPACITY_COLUMNS = ["ts", "worker", SCALE_OUT.name, CPU.name, THROUGHPUT.name, "cpu_share", "throughput_share"]
 
 
 def workload_features(job_obs: pd.DataFrame, step_s: float = 10.0) -> pd.DataFrame:

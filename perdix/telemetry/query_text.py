@@ -104,10 +104,7 @@ class QueryText(Strict):
 
     def _filled(self, filled: Mapping[str, str], window_s: float, worker_labels: Iterable[str]) -> str:
         text = Template(_without_comma(self.promql, filled)).substitute(
-            filled,
-            window=duration(window_s),
-            minute=duration(max(60.0, window_s)),
-            worker=", ".join(worker_labels),
+            filled, window=duration(window_s), minute=duration(max(60.0, window_s)), worker=", ".join(worker_labels)
         )
         return text if self.scale == 1.0 else f"({text}) * {self.scale!r}"
 

@@ -92,12 +92,7 @@ JOB_OBSERVATIONS = _table(
     workers_reporting=_WHOLE,
 )
 WORKER_OBSERVATIONS = _table(
-    "worker_observations",
-    ("job", "day"),
-    ts=TIMESTAMP,
-    worker=_TEXT,
-    throughput_per_s=_REAL,
-    cpu_load=_REAL,
+    "worker_observations", ("job", "day"), ts=TIMESTAMP, worker=_TEXT, throughput_per_s=_REAL, cpu_load=_REAL
 )
 WORKLOAD_FEATURES = _table("workload_features", ("job", "day"), ts=TIMESTAMP, workload_per_s=_REAL)
 CAPACITY_FEATURES = _table(

@@ -251,10 +251,7 @@ def _heap(heap: Heap, most: float = 1.0) -> Read:
 def _heaps(heap: Heap, worker: int, pod: str, labels: Mapping[str, str]) -> list[Exposed]:
     """Return what Flink reports of a worker's heap, bytes."""
     prefix, deployed = "flink_taskmanager_Status_JVM_Memory_Heap", _value("worker_cpu", worker)
-    reads: dict[str, Read] = {
-        "Used": _heap(heap, HEAP_BYTES),
-        "Max": lambda _, rows: np.full(rows.shape, HEAP_BYTES),
-    }
+    reads: dict[str, Read] = {"Used": _heap(heap, HEAP_BYTES), "Max": lambda _, rows: np.full(rows.shape, HEAP_BYTES)}
     return [Exposed(f"{prefix}_{name}", pod, _only_where(deployed, read), pod, labels) for name, read in reads.items()]
 
 

@@ -18,10 +18,7 @@ SHOWN = 300
 # Status -> what fixes it, and whether the same call may succeed later.
 ALWAYS = {
     400: ("an admission rule or the resource's own schema does not accept it", False),
-    401: (
-        "its token or certificate is missing, wrong or out of date; log in again or check the service account",
-        True,
-    ),
+    401: ("its token or certificate is missing, wrong or out of date; log in again or check the service account", True),
     405: ("this resource cannot be scaled", False),
     422: ("an admission rule or the resource's own schema does not accept it", False),
 }

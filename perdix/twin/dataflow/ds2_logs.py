@@ -35,12 +35,7 @@ def rates_lines(windows: Mapping[str, InstanceWindow], epoch_s: float) -> Iterat
             if useful_s <= 0:
                 continue
             processed, produced = float(window.processed[k]), float(window.produced[k])
-            rates = (
-                processed / useful_s,
-                produced / useful_s,
-                processed / window.window_s,
-                produced / window.window_s,
-            )
+            rates = (processed / useful_s, produced / useful_s, processed / window.window_s, produced / window.window_s)
             said = ",".join(repr(rate) for rate in rates)
             yield f"{name},{k + 1},{window.instances},{round(epoch_s * NS_PER_S)},{said}"
 
@@ -74,10 +69,7 @@ def write_ds2_logs(twin: DataflowTwin, folder: Path, *, epochs: int, interval_s:
     texts = {
         "rates": ("flink_rates.log", rates),
         "topology": ("flink_topology.csv", [TOPOLOGY, *topology_lines(twin.graph, twin.parallelism)]),
-        "source_rates": (
-            "source_rates.csv",
-            [SOURCE_RATES, *source_rate_lines(twin.target_per_s(), twin.parallelism)],
-        ),
+        "source_rates": ("source_rates.csv", [SOURCE_RATES, *source_rate_lines(twin.target_per_s(), twin.parallelism)]),
     }
     for name, lines in texts.values():
         (folder / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
