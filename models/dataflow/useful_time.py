@@ -29,11 +29,6 @@ class MeasuredRates:
     left_out: tuple[str, ...] = ()
 
 
-def operator_rates(window: InstanceWindow) -> OperatorRates:
-    """Return the rates of an operator's window; see :func:`measured_rates`, which also says what was left out."""
-    return measured_rates(window).rates
-
-
 def measured_rates(window: InstanceWindow) -> MeasuredRates:
     """Return true and observed rates of an operator from what its instances did (equations 1 to 6).
 

@@ -45,7 +45,7 @@ def valid_deployments(
         raise ValueError(f"a profiling step has a rate above 0, not {rate_per_s} records/s")
     valid = {
         scale_out: _keeps_up(latency, rate_per_s, (throughputs_per_s or {}).get(scale_out))
-        and not _is_far_above(latency, expected_latency_ms(scale_out, rate_per_s, earlier))
+        and not latency > FAR * expected_latency_ms(scale_out, rate_per_s, earlier)  # False where nothing is expected
         for scale_out, latency in latencies_ms.items()
     }
     known = {scale_out: value for scale_out, value in latencies_ms.items() if math.isfinite(value) and value > 0.0}
@@ -79,10 +79,6 @@ def _keeps_up(latency_ms: float, rate_per_s: float, throughput_per_s: float | No
     if not (math.isfinite(latency_ms) and latency_ms > 0.0):
         return False
     return throughput_per_s is None or not throughput_per_s < KEEPS_UP * rate_per_s
-
-
-def _is_far_above(latency_ms: float, expected_ms: float) -> bool:
-    return latency_ms > FAR * expected_ms  # False where nothing is expected (NaN)
 
 
 def _end_of_the_lowest_group(ascending: Values) -> float:

@@ -103,7 +103,7 @@ def _save(folder: Path, name: str, fleet: Fleet, model_id: str, run_id: str) -> 
         model_config={"name": name},
         code_paths=[str(_code(folder))],
         signature=_signature(name),
-        input_example=_example(name, str(fleet.jobs["job"].iloc[0])),
+        input_example=pd.DataFrame([{"job": str(fleet.jobs["job"].iloc[0]), **_ASKED[name]}]),
         pip_requirements=pins(
             (*_REQUIREMENTS, *_ALSO_REQUIRED.get(name, ()))
         ),  # inferring them would import everything in a subprocess: 7 to 10 s
@@ -141,10 +141,6 @@ def _signature(name: str) -> Any:
     asked, answered = _COLUMNS[name]
     step = ParamSchema([ParamSpec("step_s", "double", 10.0)]) if name == FORECAST else None
     return ModelSignature(schema(asked), schema(answered), step)
-
-
-def _example(name: str, job: str) -> pd.DataFrame:
-    return pd.DataFrame([{"job": job, **_ASKED[name]}])
 
 
 def _source(model: Any) -> str:

@@ -139,7 +139,7 @@ def _document(look: Look) -> dict[str, Any]:
 
 def _rows(look: Look) -> list[dict[str, Any]]:
     """Return a row per operator, in the dataflow's order."""
-    from perdix.models.dataflow.useful_time import operator_rates
+    from perdix.models.dataflow.useful_time import measured_rates
 
     situation, decision = look.situation, look.decision
     if situation is None or decision is None:
@@ -148,7 +148,7 @@ def _rows(look: Look) -> list[dict[str, Any]]:
     rows = []
     for operator in situation.graph:
         name, window = operator.name, situation.windows.get(operator.name)
-        rates = None if window is None else operator_rates(window)
+        rates = None if window is None else measured_rates(window).rates
         verdict = verdicts.get(name)
         rows.append(
             {

@@ -17,7 +17,7 @@ from perdix.models.dataflow.flink_rates import (
     readings_between,
 )
 from perdix.models.dataflow.rates import InstanceWindow
-from perdix.models.dataflow.useful_time import measured_rates, operator_rates
+from perdix.models.dataflow.useful_time import measured_rates
 
 NAN = float("nan")
 
@@ -29,7 +29,7 @@ def window(
 
 
 def test_rates_are_records_over_useful_and_over_observed_time() -> None:
-    found = operator_rates(window([100.0, 300.0], [200.0, 300.0], [5.0, 10.0]))
+    found = measured_rates(window([100.0, 300.0], [200.0, 300.0], [5.0, 10.0])).rates
     assert found.true_processing_per_s == pytest.approx(100 / 5 + 300 / 10)
     assert found.true_output_per_s == pytest.approx(200 / 5 + 300 / 10)
     assert found.observed_processing_per_s == pytest.approx(400 / 10)
@@ -39,8 +39,8 @@ def test_rates_are_records_over_useful_and_over_observed_time() -> None:
 
 def test_figure_2_of_the_paper() -> None:
     """10 records/s through o1, which emits 100/s; o2 works half of its time."""
-    assert operator_rates(window([100.0], [1000.0], [10.0])).true_processing_per_s == 10
-    assert operator_rates(window([1000.0], [0.0], [5.0])).true_processing_per_s == 200
+    assert measured_rates(window([100.0], [1000.0], [10.0])).rates.true_processing_per_s == 10
+    assert measured_rates(window([1000.0], [0.0], [5.0])).rates.true_processing_per_s == 200
 
 
 @pytest.mark.parametrize(
@@ -83,12 +83,12 @@ def test_where_all_are_idle_the_true_rate_is_not_known_and_the_observed_is_zero(
 
 def test_a_source_has_a_true_output_rate_though_it_reads_nothing() -> None:
     for reads in (0.0, NAN):
-        assert operator_rates(window([reads], [500.0], [5.0])).true_output_per_s == 100
+        assert measured_rates(window([reads], [500.0], [5.0])).rates.true_output_per_s == 100
 
 
 def test_what_is_sent_by_edge_becomes_a_rate() -> None:
     given_window = replace(window([100.0], [100.0], [5.0]), sent={"left": 25.0, "right": 75.0})
-    assert operator_rates(given_window).sent_per_s == {"left": 2.5, "right": 7.5}
+    assert measured_rates(given_window).rates.sent_per_s == {"left": 2.5, "right": 7.5}
 
 
 def test_no_window_no_rates() -> None:
@@ -106,7 +106,7 @@ ANY = st.one_of(st.floats(allow_nan=True, allow_infinity=True), st.just(0.0), st
 @given(st.lists(st.tuples(ANY, ANY, ANY), min_size=1, max_size=6))
 def test_rates_are_never_negative_nor_divided_by_zero(rows: list[tuple[float, float, float]]) -> None:
     columns = [list(column) for column in zip(*rows, strict=True)]
-    found = operator_rates(window(*columns))
+    found = measured_rates(window(*columns)).rates
     for value in (found.true_processing_per_s, found.true_output_per_s, found.observed_processing_per_s):
         assert np.isnan(value) or value >= 0
 
@@ -138,7 +138,7 @@ def test_a_source_is_useful_unless_it_waits_for_output_or_tells_of_its_idle_time
     )
     np.testing.assert_allclose(found.useful_s, [8.0, 5.0, 3.0])
     assert found.processed.tolist() == [0.0] * 3
-    assert operator_rates(found).true_output_per_s == pytest.approx(1e3 / 8 + 1e3 / 5 + 1e3 / 3)
+    assert measured_rates(found).rates.true_output_per_s == pytest.approx(1e3 / 8 + 1e3 / 5 + 1e3 / 3)
 
 
 def test_gauges_that_add_up_to_more_than_the_second_leave_no_negative_time() -> None:
@@ -177,7 +177,7 @@ def test_a_window_is_what_subtasks_account_for_and_not_what_a_clock_says() -> No
     end = counters([5_000.0, 2_000.0], [11_000.0, 17_000.0], [4_000.0, 1_000.0], [500.0, 250.0], [30.0, 15.0])
     found = readings_between(begin, end, clock_s=17.0)
     assert found.window_s == 10.0
-    rates = operator_rates(instance_window(found, is_source=False))
+    rates = measured_rates(instance_window(found, is_source=False)).rates
     assert rates.true_processing_per_s == pytest.approx(400 / 4 + 200 / 2)
     assert rates.observed_processing_per_s == pytest.approx(600 / 10)
     assert rates.true_output_per_s == pytest.approx(20 / 4 + 10 / 2)
