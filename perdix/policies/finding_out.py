@@ -73,7 +73,7 @@ def _load(situation: Situation) -> float:
 
 
 def _trial(situation: Situation, estimate: Estimate, least_per_s: float, late_price: float) -> Trial:
-    could_take = _could_take(estimate)
+    could_take = np.asarray(estimate.per_s * np.exp(estimate.log_sd * _AT))  # each as likely as the others
     down, load, lost_s = situation.downtimes, _load(situation), _lost_s(situation)
     caught_up_s = _catching_up_s(load * (down.in_s + lost_s), could_take, load)
     # Who does not recover from the rescale in the time that is asked for is sent back, whatever it takes otherwise.
@@ -95,11 +95,6 @@ def _trial(situation: Situation, estimate: Estimate, least_per_s: float, late_pr
 def _lost_s(situation: Situation) -> float:
     """Return what a restart loses, in seconds of the load."""
     return max(situation.downtimes.lost_s, 0.5 * situation.objectives.checkpoint_interval_s)
-
-
-def _could_take(estimate: Estimate) -> Values:
-    """Return what a size may take, each as likely as the others, shape ``(PARTS,)``."""
-    return np.asarray(estimate.per_s * np.exp(estimate.log_sd * _AT))
 
 
 def _catching_up_s(waits: float, capacities: Values, load: float) -> Values:

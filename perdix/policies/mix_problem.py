@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field
 from perdix.models.forecasting.contract import Forecast
 from perdix.models.mixes.problem import Problem, Sizes
 from perdix.models.mixes.qcesa import INDIFFERENCE
-from perdix.policies.contract import Situation, SizedWorker
+from perdix.policies.contract import Situation
 from perdix.policies.forecast_quantile import ForecastQuantile
 from perdix.settings.strict import Strict
 from perdix.telemetry.window import Values
@@ -92,7 +92,7 @@ def horizon_of(situation: Situation, running: dict[str, int], options: MixOption
     rates[0] = max(float(rates[0]), situation.workload_per_s)
     by_cores = all(size.price_per_h == 0 for size in sizes.values())
     per_s = np.array([size.per_s for size in sizes.values()])
-    price_per_s = np.array([_price_per_h(size, by_cores=by_cores) for size in sizes.values()]) / HOUR_S
+    price_per_s = np.array([size.cpu_cores if by_cores else size.price_per_h for size in sizes.values()]) / HOUR_S
     begin = np.array([running.get(name, 0) for name in sizes], dtype=np.int64)
     levels = demanded_per_s(situation, rates, epoch_s, options.headroom, options.catch_up_s)
     kept = float(demanded_per_s(situation, rates[:1], epoch_s, options.kept_headroom, options.catch_up_s)[0])
@@ -152,10 +152,6 @@ def _highest_per_s(forecast: Forecast, rates: Values, now_s: float, epoch_s: flo
         end = math.ceil((past_s + (epoch + 1) * epoch_s) / forecast.step_s - 1e-9)
         highest.append(float(np.max(rates[min(begin, len(rates) - 1) : max(end, begin + 1)])))
     return np.asarray(np.maximum(np.array(highest), 0.0))
-
-
-def _price_per_h(size: SizedWorker, *, by_cores: bool) -> float:
-    return size.cpu_cores if by_cores else size.price_per_h
 
 
 def _most(situation: Situation, name: str, running: dict[str, int], options: MixOptions, only: str | None) -> int:

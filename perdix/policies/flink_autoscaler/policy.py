@@ -57,7 +57,8 @@ class FlinkAutoscaler:
         if not gathered.full:
             return self._gathering(situation, seen, gathered.full_s, memory)
         options = self._within(situation)
-        vertex = Vertex(JOB, situation.scale_out, self._key_groups(situation), partitions=options.partitions)
+        key_groups = max(situation.scale_out, options.max_parallelism or situation.bounds.maximum)
+        vertex = Vertex(JOB, situation.scale_out, key_groups, partitions=options.partitions)
         graph = Graph((vertex,))
         decision = decide_job(graph, gathered.samples, memory.state, options, situation.now_s)
         chosen = decision.changes.get(JOB, situation.scale_out)
@@ -105,9 +106,6 @@ class FlinkAutoscaler:
         clamp = situation.bounds.clamp
         limits = {"vertex_min": clamp(self.options.vertex_min), "vertex_max": clamp(self.options.vertex_max)}
         return self.options.model_copy(update=limits)
-
-    def _key_groups(self, situation: Situation) -> int:
-        return max(situation.scale_out, self.options.max_parallelism or situation.bounds.maximum)
 
     def _into_the_bounds(self, situation: Situation, inside: int, memory: Memory) -> Decision:
         reason = Reason.of_change(situation.scale_out, inside)

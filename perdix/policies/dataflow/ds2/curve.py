@@ -10,10 +10,9 @@ overshooting, and scaling in from undershooting between the two.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from perdix.models.dataflow.optimal import Curve
 from perdix.models.dataflow.scaling_curve import Point, ScalingCurve
 
 ROUNDING = 1e-9  # relative
@@ -61,8 +60,3 @@ def _on_the_line(rate_per_s: float, here_s: float, instances: int, other: Point)
     if alone_s <= 0 or left <= 0:
         return linear * (FURTHEST if linear > instances else 1.0)
     return rate_per_s * alone_s / left
-
-
-def cautious(curves: Mapping[str, ScalingCurve]) -> Mapping[str, Curve]:
-    """Return operator -> how it scales, of learned curves."""
-    return {name: CautiousCurve(curve) for name, curve in curves.items()}

@@ -11,7 +11,7 @@ from perdix.models.dataflow.optimal import Curve
 from perdix.models.dataflow.slots import fitted_to_slots
 from perdix.policies.contract import Reason
 from perdix.policies.dataflow.contract import DataflowDecision, DataflowSituation
-from perdix.policies.dataflow.ds2.curve import cautious
+from perdix.policies.dataflow.ds2.curve import CautiousCurve
 from perdix.policies.dataflow.ds2.measured import measure
 from perdix.policies.dataflow.ds2.memory import Avoided, Memory, Raised
 from perdix.policies.dataflow.ds2.options import Ds2Options
@@ -67,7 +67,7 @@ class Ds2:
         curves: Mapping[str, Curve] = {}
         if self.options.curve == "learned":
             memory = memory.learning(measured.rates, situation.now_s)
-            curves = cautious(memory.curves)
+            curves = {name: CautiousCurve(curve) for name, curve in memory.curves.items()}
         # Where a scale-out brought next to nothing, more instances do not help the hottest one.
         hottest = self.options.skew == "hottest" and memory.in_vain == 0
         sized = size(situation, measured, self.options, curves, for_the_hottest=hottest)
