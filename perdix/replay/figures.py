@@ -108,7 +108,7 @@ def _outcome(
     recoveries: tuple[Recovery, ...],
 ) -> Outcome:
     forecast_wape, minute_wape = _forecast_errors(reports, twin)
-    outages = _outages(twin, course)
+    outages = [one for one in twin.outages if course.times_s[0] <= one.start_s <= course.times_s[-1]]
     return Outcome(
         policy=case.contender.label,
         trace=case.trace,
@@ -208,10 +208,6 @@ def _forecast_errors(reports: Sequence[TickReport], twin: JobTwin) -> tuple[floa
         if forecast.origin_s + 60.0 <= arrived.end_s
     ]
     return _mean([one.horizon_wape for one in realised]), _mean(minute)
-
-
-def _outages(twin: JobTwin, course: Course) -> list[Outage]:
-    return [outage for outage in twin.outages if course.times_s[0] <= outage.start_s <= course.times_s[-1]]
 
 
 def _left_after_recovery(case: Case, twin: JobTwin, look: Callable[[], object]) -> float:

@@ -13,15 +13,6 @@ from perdix.twin.job import Deployed
 from perdix.twin.outages import Cause
 
 
-def objective_held(share_above_objective: float, unprocessed: float, error_budget: float) -> bool:
-    """Return whether a run held its objective: late within the budget of errors, and nothing left unprocessed.
-
-    ``share_above_objective``, ``error_budget``: shares of the seconds, 0 to 1.
-    ``unprocessed``: records.
-    """
-    return share_above_objective <= error_budget and unprocessed <= 0.0
-
-
 @dataclass(frozen=True)
 class Recovery:
     """One rescale or failure: predicted, as perdix observed it, and as it truly was; seconds, ``None`` without one."""
@@ -148,8 +139,8 @@ class Outcome:
 
     @property
     def held(self) -> bool:
-        """Whether the objective was held."""
-        return objective_held(self.share_above_objective, self.unprocessed, self.error_budget)
+        """Whether the objective was held: late within the budget of errors, and nothing left unprocessed."""
+        return self.share_above_objective <= self.error_budget and self.unprocessed <= 0.0
 
     def figures(self) -> dict[str, Any]:
         """Return everything as JSON-serialisable values, by the names above."""

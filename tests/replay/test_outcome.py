@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 
 import pytest
 
-from perdix.replay.outcome import Outcome, objective_held
+from perdix.replay.outcome import Outcome
 from tests.replay.played import OUTCOME, course, recovery
 
 
@@ -70,5 +70,4 @@ def test_a_course_gives_its_columns_by_name() -> None:
 def test_an_objective_is_held_within_its_budget_and_with_nothing_left(
     late: float, left: float, budget: float, held: bool
 ) -> None:
-    assert objective_held(late, left, budget) is held
     assert replace(OUTCOME, share_above_objective=late, unprocessed=left, error_budget=budget).held is held

@@ -52,8 +52,9 @@ def show(document: Mapping[str, Any]) -> None:
         console.print(_hosts(document))
     for note in document["notes"]:
         console.print(styled(note, "dim"))
+    types = {one["policy"]: one["bill"]["instance_type"] for one in document["results"] if one["bill"]}
     for together in _beside(document["summary"], console.width - NAMES_WIDTH):
-        console.print(_table(together, _instance_types(document), currency))
+        console.print(_table(together, types, currency))
     for sentence in (document["recommendation"]["sentence"], _clairvoyant(document), _frontier(document)):
         if sentence:
             console.print(sentence)
@@ -115,11 +116,6 @@ def _beside(summary: Sequence[Mapping[str, Any]], width: int) -> Iterator[list[M
         used += needed
     if together:
         yield together
-
-
-def _instance_types(document: Mapping[str, Any]) -> dict[str, str]:
-    """Return policy -> the instance type on which it was priced; empty where nothing was."""
-    return {one["policy"]: one["bill"]["instance_type"] for one in document["results"] if one["bill"]}
 
 
 def _table(summary: Sequence[Mapping[str, Any]], types: Mapping[str, str] | None = None, currency: str = "") -> Table:

@@ -104,7 +104,11 @@ def clairvoyant(
     last = max(instant for instant, labels in enumerate(found) if len(labels))
     if not guard_where_possible and unguarded[: last + 1].any():
         at_s = int(np.argmax(unguarded)) * programme.interval_s
-        return Impossible(at_s, _no_recovery(at_s, physics, objectives, bounds))
+        return Impossible(
+            at_s,
+            f"no scale-out from {bounds.minimum} to {bounds.maximum} would recover from a failure in second {at_s} "
+            f"within {objectives.recovery_time_s:.0f} s, of which the job stands still for {physics.failure_s} s",
+        )
     at_s = last * programme.interval_s
     return Impossible(at_s, _no_progress(at_s, arrivals[at_s:][: programme.interval_s], physics, objectives, bounds))
 
@@ -140,13 +144,6 @@ def _plan(programme: Programme, found: Sequence[Labels], unguarded: int) -> Clai
             changes.append((began_s, int(programme.workers[new])))
         instant, row = before, row_before
     return Clairvoyant(worker_s, scale_outs, tuple(reversed(changes)), unguarded)
-
-
-def _no_recovery(at_s: int, physics: Physics, objectives: Objectives, bounds: Bounds) -> str:
-    return (
-        f"no scale-out from {bounds.minimum} to {bounds.maximum} would recover from a failure in second {at_s} within "
-        f"{objectives.recovery_time_s:.0f} s, of which the job stands still for {physics.failure_s} s"
-    )
 
 
 def _no_progress(at_s: int, arrivals: Values, physics: Physics, objectives: Objectives, bounds: Bounds) -> str:

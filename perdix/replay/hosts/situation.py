@@ -25,7 +25,6 @@ from perdix.policies.hosts.contract import (
     StopInstance,
 )
 from perdix.twin.hosts.leased import ImpossibleError
-from perdix.twin.hosts.parameters import Topology
 from perdix.twin.hosts.system import HostsTwin
 
 BUSY_MEASUREMENTS = 20  # what an instance works off is taken from so many of the last measurements
@@ -45,14 +44,6 @@ class Carried:
     reason: str
     why: str
     refused: str | None = None
-
-
-def operator_types(topology: Topology) -> Mapping[str, OperatorType]:
-    """Return what is known of the operators beforehand."""
-    return {
-        name: OperatorType(name, one.cpu_cores, one.memory_mb, one.duration_s)
-        for name, one in topology.operators.items()
-    }
 
 
 def situation_of(
@@ -83,7 +74,10 @@ def situation_of(
         unit_s=float(twin.unit_s),
         host_cores=limits.cores,
         host_memory_mb=limits.memory_mb,
-        operators=operator_types(twin.topology),
+        operators={
+            name: OperatorType(name, one.cpu_cores, one.memory_mb, one.duration_s)
+            for name, one in twin.topology.operators.items()
+        },
         hosts=hosts,
         instances=instances,
         seen=_seen(twin, forecasts or {}),
