@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from perdix.settings.home import conf_part
 from perdix.settings.yaml_files import SettingsError, known_names
 from perdix.twin.dataflow import physics
 from perdix.twin.dataflow.optimum import demands, optimum, sustains
-from perdix.twin.dataflow.parameters import DataflowParameters, dataflows_folder, load_dataflow
+from perdix.twin.dataflow.parameters import DataflowParameters, load_dataflow
 
 SOURCE = {"source": {"phases": [{"per_s": 100.0}]}}
 
@@ -96,7 +97,7 @@ def test_demands_follow_selectivity_copies_and_splits() -> None:
         demands(found, {})
 
 
-@pytest.mark.parametrize("name", known_names(dataflows_folder()))
+@pytest.mark.parametrize("name", known_names(conf_part("dataflows")))
 def test_shipped_dataflows_can_sustain_every_phase_and_one_less_cannot(name: str) -> None:
     parameters = load_dataflow(name)
     for second in parameters.change_times_s():

@@ -303,14 +303,9 @@ class DataflowParameters(Strict):
         return self.model_copy(update={"operators": operators})
 
 
-def dataflows_folder() -> Path:
-    """Return the folder of the dataflows' parameters."""
-    return conf_part("dataflows")
-
-
 def load_dataflow(name: str, folder: Path | None = None) -> DataflowParameters:
     """Read the dataflow called ``name``, or a YAML file.
 
     Raises ``SettingsError``, naming file, line and fix, or the dataflows that there are.
     """
-    return load_known(name, folder or dataflows_folder(), DataflowParameters, "dataflow")
+    return load_known(name, folder or conf_part("dataflows"), DataflowParameters, "dataflow")

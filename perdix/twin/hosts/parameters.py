@@ -259,14 +259,9 @@ class Topology(Strict):
         return self.patterns[name]
 
 
-def topologies_folder() -> Path:
-    """Return the folder of the topologies."""
-    return conf_part("topologies")
-
-
 def load_topology(name: str, folder: Path | None = None) -> Topology:
     """Read the topology called ``name``, or a YAML file.
 
     Raises ``SettingsError``, naming file, line and fix, or the topologies that there are.
     """
-    return load_known(name, folder or topologies_folder(), Topology, "topology")
+    return load_known(name, folder or conf_part("topologies"), Topology, "topology")
