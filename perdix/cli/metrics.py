@@ -45,7 +45,8 @@ def metrics(
         _print(collector, as_json=as_json)
         return
     with stopping() as stop, listening(collector, address, port) as url:
-        emit("perdix.metrics/1", {"url": url}, as_json=as_json, show=lambda: _say(url))
+        line = f"metrics at {url} (Ctrl-C ends it)"
+        emit("perdix.metrics/1", {"url": url}, as_json=as_json, show=lambda: console.print(line))
         stop.wait()
 
 
@@ -76,10 +77,6 @@ def listening(collector: PublishedCollector, address: str, port: int) -> Iterato
             said = error.strerror or error
             raise UserError(f"cannot serve metrics at {address}:{port}: {said}; name another") from None
         yield f"http://{address}:{bound}/metrics"
-
-
-def _say(url: str) -> None:
-    console.print(f"metrics at {url} (Ctrl-C ends it)")
 
 
 def _print(collector: PublishedCollector, *, as_json: bool) -> None:

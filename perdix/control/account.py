@@ -49,7 +49,8 @@ def account(
             "since_rescale_s": _short(situation.since_rescale_s),
         }
         if beliefs.events:
-            document["believed"]["events"] = [_event(one) for one in sorted(beliefs.events, key=_when)[:MOST_EVENTS]]
+            shown = sorted(beliefs.events, key=lambda event: (not event.changes, event.start_s))[:MOST_EVENTS]
+            document["believed"]["events"] = [_event(one) for one in shown]
         if situation.sizes:
             document["believed"]["sizes"] = {name: _size(size) for name, size in situation.sizes.items()}
     if verdict is not None:
@@ -138,10 +139,6 @@ def _capacities(capacities: Mapping[int, Estimate], situation: Situation) -> lis
         }
         for n in sorted(near)
     ]
-
-
-def _when(event: Expected) -> tuple[bool, float]:
-    return not event.changes, event.start_s
 
 
 def _event(event: Expected) -> dict[str, Any]:

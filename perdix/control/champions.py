@@ -163,7 +163,8 @@ class Champions:
         if not is_whole(path, current.digest):
             registry.download(name, current.version, path)
         fleet = _read(name, current.version, path, current.digest)
-        self._note_good(name, current)
+        good = orjson.dumps({"version": current.version, "sha256": current.digest})
+        write_whole(self._folder / name / GOOD_FILE, good)
         self._remove_old(name, {current.version, believed.version})
         return fleet
 
@@ -184,11 +185,6 @@ class Champions:
         except (OSError, ValueError, KeyError, TypeError, RegistryError) as error:
             self._notes[name] = f"{name}: the cached champion cannot be used: {error}"
             return None
-
-    def _note_good(self, name: str, current: FleetVersion) -> None:
-        write_whole(
-            self._folder / name / GOOD_FILE, orjson.dumps({"version": current.version, "sha256": current.digest})
-        )
 
     def _path(self, name: str, version: int) -> Path:
         return self._folder / name / f"{version}.parquet"

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from perdix.telemetry.exports.naming import Hint, Naming
 from perdix.telemetry.exports.reading import ExportReading, file_stem
-from perdix.telemetry.exports.records import Limits, NamedSeries, Quarantined
+from perdix.telemetry.exports.records import Limits, NamedSeries
 from perdix.telemetry.mixed_jobs import JobSpan, Stretch, joined, stretches
 from perdix.telemetry.queries import SeriesMap
 from perdix.telemetry.sample_rows import PARQUET, sample_rows, split_by_day
@@ -69,11 +69,8 @@ class Receipt:
     def from_json(cls, text: str) -> Receipt:
         """Return the receipt that :meth:`to_json` wrote."""
         fields = json.loads(text)
-        return cls(**{**fields, "job_spans": [_job_span(*span) for span in fields["job_spans"]]})
-
-
-def _job_span(metric: str, name: str, label: str, value: str, stretch: list[int]) -> JobSpan:
-    return JobSpan(metric, name, label, value, Stretch(*stretch))
+        spans = [JobSpan(*named, Stretch(*stretch)) for *named, stretch in fields["job_spans"]]
+        return cls(**{**fields, "job_spans": spans})
 
 
 def stage_part(part: ExportPart, staging: Path, series_map: SeriesMap, hint: Hint, limits: Limits) -> Receipt:
@@ -95,7 +92,7 @@ def stage_part(part: ExportPart, staging: Path, series_map: SeriesMap, hint: Hin
     staged.flush(0)
     series, quarantine = folder / "series.parquet", folder / "quarantine.parquet"
     pq.write_table(_series_table(staged.series), series)
-    pq.write_table(_quarantine_table(reading.quarantined), quarantine)
+    pq.write_table(pa.Table.from_pylist(list(map(asdict, reading.quarantined)), schema=QUARANTINE.columns), quarantine)
     return Receipt(
         source=part.source,
         file=reading.file,
@@ -207,7 +204,3 @@ def _series_table(series: dict[int, NamedSeries]) -> pa.Table:
         for identity, named in series.items()
     ]
     return pa.Table.from_pylist(rows, schema=SERIES.columns)
-
-
-def _quarantine_table(rows: list[Quarantined]) -> pa.Table:
-    return pa.Table.from_pylist([asdict(row) for row in rows], schema=QUARANTINE.columns)

@@ -70,9 +70,8 @@ class Naming:
         labels = {storable(name): storable(value) for name, value in raw.labels.items()}
         raw = self._titled(replace(raw, name=storable(raw.name), labels=labels))
         mapped = canonical(raw, self.file_stem, self.hint, self.series_map)
-        metric, worker, kind = (
-            (mapped.metric, mapped.worker, mapped.kind) if mapped else (_own_name(raw), None, raw.kind)
-        )
+        own = raw.name or raw.labels.get(COLUMN, "") or "unnamed"
+        metric, worker, kind = (mapped.metric, mapped.worker, mapped.kind) if mapped else (own, None, raw.kind)
         scale = mapped.scale if mapped else 1.0
         values = raw.values if scale == 1.0 else raw.values * scale
         series = Series(metric, worker, raw.times_ms, values, raw.labels, kind)
