@@ -8,9 +8,9 @@ from typing import TypedDict
 
 import numpy as np
 
+from benchmarks.frontier_plan import played, without_luck
 from perdix.replay.campaign import Setup, frontier_of
 from perdix.replay.frontier.curve import REPORTED_AT
-from perdix.replay.frontier.played import played, without_luck
 
 LUCK = {True: "as it is", False: "without luck"}
 

@@ -22,7 +22,7 @@ from benchmarks.zoo.single import play_single
 from benchmarks.zoo.text import show
 from perdix.cli.output import complaints, console
 from perdix.cli.replay.job_text import progress_bar
-from perdix.replay.frontier.played import FRONTIER
+from perdix.replay.frontier import FRONTIER
 from perdix.settings.home import Home
 from perdix.settings.yaml_files import SettingsError
 from perdix.twin.regimes import load_regime

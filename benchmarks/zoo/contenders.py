@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from perdix.replay.case import Contender
 from perdix.replay.contenders import TICK, contender
-from perdix.replay.frontier.played import FRONTIER
+from perdix.replay.frontier import FRONTIER
 from perdix.settings.stream_job import PolicySettings
 
 TICK_S = 60

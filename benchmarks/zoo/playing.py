@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.frontier_plan import played as play_plan
 from benchmarks.measured import DATA
 from benchmarks.zoo.contenders import BEST_STATIC
 from benchmarks.zoo.coverage import Witness
@@ -16,9 +17,8 @@ from perdix.replay.best_static import best_static
 from perdix.replay.campaign import frontier_of
 from perdix.replay.case import Case
 from perdix.replay.figures import Truth, figures_of
+from perdix.replay.frontier import FRONTIER
 from perdix.replay.frontier.curve import Frontier
-from perdix.replay.frontier.played import FRONTIER
-from perdix.replay.frontier.played import played as play_plan
 from perdix.replay.frontier.programme import Plan
 from perdix.replay.outcome import Played
 from perdix.replay.run import fresh_twin, job_of, play

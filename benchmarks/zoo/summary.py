@@ -10,8 +10,8 @@ import numpy as np
 from benchmarks.zoo import coverage
 from benchmarks.zoo.contenders import BEST_STATIC
 from benchmarks.zoo.jobs import CALM
+from perdix.replay.frontier import FRONTIER
 from perdix.replay.frontier.curve import Frontier
-from perdix.replay.frontier.played import FRONTIER
 from perdix.replay.frontier.programme import Plan
 
 Row = Mapping[str, Any]

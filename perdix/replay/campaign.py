@@ -14,9 +14,9 @@ from perdix.replay.best_static import BestStatic, best_static
 from perdix.replay.case import BEST_STATIC, FORECASTER, Case, Contender, whole_seconds
 from perdix.replay.clairvoyant.bound import Clairvoyant, Impossible, clairvoyant, physics_of
 from perdix.replay.contenders import needs_beliefs
+from perdix.replay.frontier import FRONTIER
 from perdix.replay.frontier.curve import Frontier, frontier, too_large
 from perdix.replay.frontier.known import known
-from perdix.replay.frontier.played import FRONTIER
 from perdix.replay.outcome import Outcome, Played
 from perdix.replay.pace import EVERY_SECOND, Pace
 from perdix.replay.pricing import Priced, Pricing, priced

@@ -13,7 +13,7 @@ from benchmarks.zoo.contenders import BEST_STATIC, default_policy
 from benchmarks.zoo.document import document
 from benchmarks.zoo.jobs import KINDS, TRACE, kind_of
 from benchmarks.zoo.text import show
-from perdix.replay.frontier.played import FRONTIER
+from perdix.replay.frontier import FRONTIER
 
 pytestmark = pytest.mark.slow
 SEED, HOURS = 3, 0.5

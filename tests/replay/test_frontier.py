@@ -8,11 +8,11 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 
+from benchmarks.frontier_plan import played, without_luck
 from perdix.replay.campaign import frontier_of
 from perdix.replay.case import Case, Contender
 from perdix.replay.frontier.curve import Frontier, corners
 from perdix.replay.frontier.known import known
-from perdix.replay.frontier.played import played, without_luck
 from perdix.replay.frontier.programme import Plan
 from perdix.settings.stream_job import Bounds, Objectives, PolicySettings
 from perdix.twin.job import JobTwin

@@ -6,13 +6,12 @@ from dataclasses import replace
 
 from perdix.replay.case import Case, Contender
 from perdix.replay.figures import Truth, figures_of
+from perdix.replay.frontier import FRONTIER
 from perdix.replay.frontier.programme import Plan
 from perdix.replay.outcome import Played
 from perdix.replay.run import failure_times_s, fresh_twin, job_of
 from perdix.settings.stream_job import PolicySettings
 from perdix.twin.parameters import TwinParameters
-
-FRONTIER = "frontier"
 
 
 def played(case: Case, plan: Plan) -> Played:
