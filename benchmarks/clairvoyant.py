@@ -14,8 +14,12 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from perdix.replay.clairvoyant.bound import Clairvoyant, Impossible, clairvoyant, instantaneous_minimum, physics_of
+import numpy as np
+
+from perdix.replay.clairvoyant.bound import Clairvoyant, Impossible, Physics, clairvoyant, physics_of
+from perdix.replay.clairvoyant.physics import checked_arrivals
 from perdix.settings.stream_job import Bounds, Objectives
+from perdix.telemetry.window import Values
 from perdix.twin.job import JobTwin
 from perdix.twin.parameters import load_twin
 from perdix.twin.workloads import read_trace
@@ -62,6 +66,18 @@ def rows(interval_s: int, seed: int) -> Iterator[Row]:
                 yield Row(name, twin, peak, None, None, 0, fewest, wall_s, found.why)
             else:
                 yield Row(name, twin, peak, found.average_workers, found.rescales, found.unguarded, fewest, wall_s)
+
+
+def instantaneous_minimum(arrivals_per_s: Values, physics: Physics, bounds: Bounds) -> Values:
+    """Return the fewest workers that carry each second by itself, shape ``(seconds,)``.
+
+    As if rescaling took no time and nothing ever failed: a looser bound. Where none carries it, those with the greatest
+    capacity. Raises ``ValueError`` as :func:`clairvoyant`.
+    """
+    arrivals, capacities = checked_arrivals(arrivals_per_s), physics.capacities(bounds)
+    strongest = np.maximum.accumulate(capacities)
+    fewest = np.searchsorted(strongest, np.minimum(arrivals, strongest[-1]))
+    return np.asarray(bounds.minimum + fewest, dtype=np.float64)
 
 
 def _print(found: list[Row], interval_s: int) -> None:

@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from benchmarks.clairvoyant import instantaneous_minimum
 from perdix.replay.clairvoyant.bound import (
     Clairvoyant,
     Impossible,
     Physics,
     clairvoyant,
-    instantaneous_minimum,
     physics_of,
 )
 from perdix.settings.stream_job import Bounds, Objectives

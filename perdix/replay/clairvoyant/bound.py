@@ -38,7 +38,7 @@ from perdix.replay.clairvoyant.programme import Programme
 from perdix.settings.stream_job import Bounds, Objectives
 from perdix.telemetry.window import Values
 
-__all__ = ["Clairvoyant", "Impossible", "Physics", "clairvoyant", "instantaneous_minimum", "physics_of"]
+__all__ = ["Clairvoyant", "Impossible", "Physics", "clairvoyant", "physics_of"]
 
 DECISION_INTERVAL_S = 60
 
@@ -111,18 +111,6 @@ def clairvoyant(
         )
     at_s = last * programme.interval_s
     return Impossible(at_s, _no_progress(at_s, arrivals[at_s:][: programme.interval_s], physics, objectives, bounds))
-
-
-def instantaneous_minimum(arrivals_per_s: Values, physics: Physics, bounds: Bounds) -> Values:
-    """Return the fewest workers that carry each second by itself, shape ``(seconds,)``.
-
-    As if rescaling took no time and nothing ever failed: a looser bound. Where none carries it, those with the greatest
-    capacity. Raises ``ValueError`` as :func:`clairvoyant`.
-    """
-    arrivals, capacities = checked_arrivals(arrivals_per_s), physics.capacities(bounds)
-    strongest = np.maximum.accumulate(capacities)
-    fewest = np.searchsorted(strongest, np.minimum(arrivals, strongest[-1]))
-    return np.asarray(bounds.minimum + fewest, dtype=np.float64)
 
 
 def _plan(programme: Programme, found: Sequence[Labels], unguarded: int) -> Clairvoyant:
