@@ -95,7 +95,9 @@ def plan(problem: Problem, *, exact_candidates: int = EXACT_CANDIDATES, sweeps: 
 
 
 def single(problem: Problem, index: int) -> MixPlan:
-    """Return the cheapest plan with one size only; always exact.
+    """Return the cheapest plan with one size only; always exact. That is CBA, the baseline (QEScalor, 3.1).
+
+    Workers of other sizes that run at the beginning are stopped, and paid for.
 
     Raises ``ValueError`` when that size's own bound is below the minimum of workers.
     """

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from perdix.models.mixes.cba import cba
 from perdix.models.mixes.problem import Problem, Sizes
-from perdix.models.mixes.qcesa import plan, steadied
+from perdix.models.mixes.qcesa import plan, single, steadied
 
 R1, R2 = 0, 1
 
@@ -29,7 +28,7 @@ def test_the_example_costs_8_2_with_both_sizes() -> None:
 
 @pytest.mark.parametrize(("size", "cost"), [("r1", 9.2), ("r2", 9.4)])
 def test_the_example_costs_more_with_one_size(size: str, cost: float) -> None:
-    found = cba(example(), size)
+    found = single(example(), example().sizes.names.index(size))
     assert found.exact
     assert found.costs.total == pytest.approx(cost)
 
@@ -139,11 +138,6 @@ def test_sizes_that_allow_fewer_workers_than_the_minimum_are_refused() -> None:
     sizes = Sizes.of(("a", "b"), [1.0, 2.0], 1.0, most=[2, 1])
     with pytest.raises(ValueError, match="the sizes allow 3 in all"):
         Problem.of(sizes, [1.0], [0, 0], minimum=4)
-
-
-def test_cba_names_the_sizes_there_are() -> None:
-    with pytest.raises(ValueError, match="no size is called 'r3'; known: r1, r2"):
-        cba(example(), "r3")
 
 
 def alike() -> Problem:
