@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from perdix.models.forecasting.contract import Forecast, Workload
-from perdix.models.forecasting.errors import error_of_maximum, wape
+from perdix.models.forecasting.errors import wape
 from perdix.models.forecasting.tail import Tail
 from perdix.telemetry.window import Values
 
@@ -40,7 +40,6 @@ class Realised:
     # ``None`` where less than half of that part was measured
     first_minute_wape: float | None
     horizon_wape: float | None
-    maximum_error: float | None  # signed error of the highest rate over the horizon; ``None`` like ``horizon_wape``
     # The whole horizon against last value; ``None`` like ``horizon_wape``, and where the minute before is not known
     missed: Missed | None = None
 
@@ -57,7 +56,7 @@ def come_true(forecast: Forecast, observed: Workload | Tail) -> Realised:
     """
     truth = observed if isinstance(observed, Tail) else truth_of(observed)
     if not truth.measured_end_s > truth.start_s:
-        return Realised(None, None, None)
+        return Realised(None, None)
     edges_s = forecast.origin_s + forecast.step_s * np.arange(len(forecast.mean) + 1, dtype=np.float64)
     actual = np.where(edges_s[1:] <= observed.end_s + 1e-6, truth.means(edges_s), np.nan)
     minute = max(1, int(np.ceil(FIRST_MINUTE_S / forecast.step_s)))
@@ -66,8 +65,8 @@ def come_true(forecast: Forecast, observed: Workload | Tail) -> Realised:
     mean = _whole(forecast.mean, actual, forecast.step_s)
     whole = _judged(actual, mean) if passed else None
     if whole is None:
-        return Realised(first, None, None)
-    return Realised(first, whole, error_of_maximum(actual, mean), _missed(forecast, truth))
+        return Realised(first, None)
+    return Realised(first, whole, _missed(forecast, truth))
 
 
 def _whole(forecast: Values, actual: Values, step_s: float) -> Values:

@@ -75,7 +75,6 @@ class Optimal:
     instances: Counts
     running: Counts  # instances that were measured
     target_per_s: Values  # records/s to process when every operator keeps up (a source: to emit); NaN: not known
-    output_per_s: Values  # records/s that it then emits (equation 8); NaN: not known
     raised: Values  # ratio by which all results of a window were raised, shape ``(windows,)``; 1: not raised
     reasons: tuple[Mapping[str, str], ...]  # per window: operator -> in words why its result is not just the equation's
 
@@ -193,7 +192,6 @@ class _Traversal:
             self.instances,
             self.table.instances,
             self.target,
-            self.output,
             raised,
             self.reasons,
         )
@@ -209,8 +207,6 @@ class _Traversal:
         """Return equation 8: the selectivity times what reaches the operator."""
         target = self.target[:, index]
         selectivity = _ratio(self.table.true_out[:, index], self.table.true_in[:, index])
-        if not self.graph.outputs[self.graph.names[index]]:
-            return target * np.nan_to_num(selectivity)  # nothing follows that would need to know it
         return np.where(target == 0, 0.0, target * selectivity)
 
     def _size(self, index: int, operator: Operator, true_per_s: Values) -> None:

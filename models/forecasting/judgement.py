@@ -64,12 +64,6 @@ class Backtest:
         steps = self._steps(horizon_s)
         return wape(self.actual[:, :steps], self.forecast[:, :steps])
 
-    def wape_by_origin(self, horizon_s: float | None = None) -> Values:
-        """Return one WAPE per origin, shape ``(origins,)``; NaN where there was no truth."""
-        steps = self._steps(horizon_s)
-        pairs = zip(self.actual[:, :steps], self.forecast[:, :steps], strict=True)
-        return np.array([wape(actual, forecast) for actual, forecast in pairs])
-
     def errors_of_maximum(self, horizon_s: float | None = None, *, calibrated: bool = False) -> Values:
         """Return the signed error of the highest rate up to ``horizon_s`` per origin, shape ``(origins,)``.
 

@@ -24,7 +24,6 @@ def test_a_forecast_comes_true_on_its_own_steps():
     assert minute.horizon_wape is None
     whole = come_true(made, Workload(1000.0, 10.0, np.full(90, 100.0)))
     assert whole.horizon_wape == pytest.approx(0.1)
-    assert whole.maximum_error == pytest.approx(0.1)
     later = come_true(made, Workload(1030.0, 1.0, np.full(900, 100.0)))  # half of the first minute was not read
     assert later.first_minute_wape == pytest.approx(0.1)
 
@@ -64,14 +63,14 @@ def test_a_forecast_of_less_than_a_record_is_right_where_nothing_arrives(step_s,
     """A smoothed load never falls to zero: each idle night was an infinite error, and asked for a retrain."""
     made = forecast(np.full(round(900 / step_s), per_s), step_s=step_s)
     found = come_true(made, Workload(940.0, 1.0, np.zeros(960)))
-    assert (found.first_minute_wape, found.horizon_wape, found.maximum_error) == (0.0, 0.0, 0.0)
+    assert (found.first_minute_wape, found.horizon_wape) == (0.0, 0.0)
     assert found.missed == Missed(1000.0, 0.0, 0.0, 0.0, 900.0)
 
 
 def test_a_forecast_of_a_load_that_does_not_arrive_is_wrong_without_limit():
     made = forecast(np.full(90, 0.02), step_s=10.0)  # more than a record in the first minute
     found = come_true(made, Workload(940.0, 1.0, np.zeros(960)))
-    assert (found.first_minute_wape, found.horizon_wape, found.maximum_error) == (math.inf, math.inf, math.inf)
+    assert (found.first_minute_wape, found.horizon_wape) == (math.inf, math.inf)
     assert found.missed == Missed(1000.0, pytest.approx(15 * 0.02), 0.0, 0.0, 900.0)
     little = come_true(forecast(np.full(90, 1e-12), step_s=10.0), Workload(940.0, 1.0, np.full(960, 5.0)))
     assert little.first_minute_wape == pytest.approx(1.0)
