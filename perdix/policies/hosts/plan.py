@@ -7,16 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from perdix.policies.contract import Reason
-from perdix.policies.hosts.contract import (
-    Action,
-    HostsDecision,
-    HostsSituation,
-    Instance,
-    LeaseHost,
-    StartInstance,
-    Step,
-    StopInstance,
-)
+from perdix.policies.hosts import contract
 from perdix.policies.hosts.fleet import Fleet, need_of
 from perdix.policies.hosts.host_selection import CACHED_FACTOR, Need, Room, best_host, empty_room, fits
 from perdix.policies.hosts.spare import Spare, ranked
@@ -37,7 +28,7 @@ class Plan:
 
     def __init__(
         self,
-        situation: HostsSituation,
+        situation: contract.HostsSituation,
         fleet: Fleet,
         *,
         due: Collection[str] = (),
@@ -49,14 +40,14 @@ class Plan:
         self.leaving: set[str] = set()
         self.dropped: Counter[str] = Counter()
         self.stopped: set[str] = set()
-        self.steps: list[Step] = []
+        self.steps: list[contract.Step] = []
         self.said: list[str] = []
         self._leased: list[str] = []
         self._number = part_of(situation.memory.get(LEASED), count) or 0
 
-    def add(self, action: Action, reason: Reason, why: str) -> None:
+    def add(self, action: contract.Action, reason: Reason, why: str) -> None:
         """Append a step."""
-        self.steps.append(Step(action, reason, why))
+        self.steps.append(contract.Step(action, reason, why))
 
     def start(self, operator: str, why: str, spares: Mapping[str, Spare] | None = None) -> bool:
         """Plan one more instance of a type; return whether there is a way.
@@ -77,17 +68,17 @@ class Plan:
         self._put(operator, host, why)
         return True
 
-    def stop(self, instance: Instance, reason: Reason, why: str) -> None:
+    def stop(self, instance: contract.Instance, reason: Reason, why: str) -> None:
         """Plan to stop an instance for good. Its room is not free before it is gone."""
         self.stopped.add(instance.instance_id)
         self.dropped[instance.operator] += 1
-        self.add(StopInstance(instance.instance_id), reason, why)
+        self.add(contract.StopInstance(instance.instance_id), reason, why)
 
     def targets(self, leaving: str, due: bool) -> list[str]:
         """Return the running hosts to which instances of the host ``leaving`` may move."""
         return [name for name in self._running(due=due) if name != leaving]
 
-    def members(self, operator: str) -> list[Instance]:
+    def members(self, operator: str) -> list[contract.Instance]:
         """Return the instances of a type that are not planned to be stopped, and not under way to another host."""
         found = self.fleet.members[operator]
         return [one for one in found if one.instance_id not in self.stopped | self.fleet.moving]
@@ -101,10 +92,10 @@ class Plan:
         """Return what to remember: how many hosts were leased, as no name is given twice."""
         return {LEASED: self._number} if self._number else {}
 
-    def decision(self, policy: str, otherwise: str, memory: Mapping[str, Any]) -> HostsDecision:
+    def decision(self, policy: str, otherwise: str, memory: Mapping[str, Any]) -> contract.HostsDecision:
         """Return the decision: all steps, and what was said of them (``otherwise`` where nothing was)."""
         sentence = "; ".join(self.said) if self.said else otherwise
-        return HostsDecision(policy, tuple(self.steps), f"{sentence}.", {**memory, **self.memory()})
+        return contract.HostsDecision(policy, tuple(self.steps), f"{sentence}.", {**memory, **self.memory()})
 
     def _running(self, due: bool) -> list[str]:
         usable = {n: host for n, host in self.situation.hosts.items() if not host.releasing and n not in self.leaving}
@@ -149,7 +140,7 @@ class Plan:
         host = self._new_name()
         self._leased.append(host)
         self.rooms[host] = whole
-        self.add(LeaseHost(host), Reason.SCALE_OUT, f"no host has room for {operator}")
+        self.add(contract.LeaseHost(host), Reason.SCALE_OUT, f"no host has room for {operator}")
         self.said.append(f"{host} is leased")
         return host
 
@@ -162,5 +153,5 @@ class Plan:
     def _put(self, operator: str, host: str, why: str) -> None:
         self.rooms[host] = self.rooms[host].without(need_of(self.situation.operators[operator]))
         self.given.add(host)
-        self.add(StartInstance(operator, host), Reason.SCALE_OUT, why)
+        self.add(contract.StartInstance(operator, host), Reason.SCALE_OUT, why)
         self.said.append(f"{operator} gets an instance on {host} ({why})")

@@ -9,21 +9,8 @@ from typing import Any
 import numpy as np
 
 from perdix.models.forecasting.contract import Forecast
-from perdix.policies.hosts.contract import (
-    Host,
-    HostsDecision,
-    HostsSituation,
-    Instance,
-    LeaseAgain,
-    LeaseHost,
-    Migrate,
-    OperatorType,
-    ReleaseHost,
-    Seen,
-    StartInstance,
-    Step,
-    StopInstance,
-)
+from perdix.policies.hosts import contract
+from perdix.policies.hosts.contract import Seen
 from perdix.twin.hosts.leased import ImpossibleError
 from perdix.twin.hosts.system import HostsTwin
 
@@ -48,11 +35,11 @@ class Carried:
 
 def situation_of(
     twin: HostsTwin, check_interval_s: float, memory: Mapping[str, Any], forecasts: Mapping[str, Forecast] | None = None
-) -> HostsSituation:
+) -> contract.HostsSituation:
     """Return what a policy may know now."""
     now, limits = twin.second, twin.topology.hosts
     hosts = {
-        name: Host(
+        name: contract.Host(
             name,
             limits.cores,
             limits.memory_mb,
@@ -65,17 +52,17 @@ def situation_of(
         for name, one in twin.hosts.items()
     }
     instances = {
-        name: Instance(name, one.operator, one.host_id, one.ready, one.stopping, one.replaces)
+        name: contract.Instance(name, one.operator, one.host_id, one.ready, one.stopping, one.replaces)
         for name, one in twin.fleet.containers.items()
     }
-    return HostsSituation(
+    return contract.HostsSituation(
         now_s=float(twin.now_s),
         check_interval_s=check_interval_s,
         unit_s=float(twin.unit_s),
         host_cores=limits.cores,
         host_memory_mb=limits.memory_mb,
         operators={
-            name: OperatorType(name, one.cpu_cores, one.memory_mb, one.duration_s)
+            name: contract.OperatorType(name, one.cpu_cores, one.memory_mb, one.duration_s)
             for name, one in twin.topology.operators.items()
         },
         hosts=hosts,
@@ -87,12 +74,12 @@ def situation_of(
     )
 
 
-def carry_out(twin: HostsTwin, decision: HostsDecision) -> list[Carried]:
+def carry_out(twin: HostsTwin, decision: contract.HostsDecision) -> list[Carried]:
     """Carry out a decision's steps in their order; one that cannot be is reported with its reason, the rest goes on."""
     return [_carry_out(twin, step) for step in decision.steps]
 
 
-def _carry_out(twin: HostsTwin, step: Step) -> Carried:
+def _carry_out(twin: HostsTwin, step: contract.Step) -> Carried:
     action: object = step.action  # a stranger may ask for anything
     now, fleet = twin.second, twin.fleet
     host_id = str(getattr(action, "host_id", ""))
@@ -102,17 +89,17 @@ def _carry_out(twin: HostsTwin, step: Step) -> Carried:
     refused = None
     try:
         match action:
-            case LeaseHost():
+            case contract.LeaseHost():
                 fleet.lease(action.host_id, now)
-            case LeaseAgain():
+            case contract.LeaseAgain():
                 fleet.lease_again(action.host_id, now)
-            case ReleaseHost():
+            case contract.ReleaseHost():
                 fleet.release(action.host_id, now)
-            case StartInstance():
+            case contract.StartInstance():
                 instance_id = fleet.start(action.operator, action.host_id, now)
-            case StopInstance():
+            case contract.StopInstance():
                 fleet.stop(action.instance_id, now)
-            case Migrate():
+            case contract.Migrate():
                 fleet.migrate(action.instance_id, action.host_id, now)
             case _:
                 refused = f"{action!r:.80} is no action"
