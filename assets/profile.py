@@ -164,10 +164,7 @@ def live_plan_of(config: ProfileConfig, settings: StreamJob, profiling: Profilin
 
 
 def plan_of(config: ProfileConfig, parameters: "TwinParameters") -> "Plan":
-    """Return what is profiled of a twin.
-
-    Raises ``SettingsError`` when more workers are asked for than it has, or the range is empty.
-    """
+    """Return what is profiled of a twin. Raises ``SettingsError`` for more workers than it has, or an empty range."""
     from perdix.profiling.plan import plan_for
     from perdix.twin.job import JobTwin
 

@@ -116,10 +116,7 @@ def backlog_of(checkpoint_interval_s: float, recent_workload_per_s: float, lag_r
 
 
 def candidates(capacities_per_s: ArrayLike, downtimes_s: ArrayLike) -> tuple[Values, Values]:
-    """Return capacities and downtimes, of one shape.
-
-    Raises ``ValueError`` when a downtime is NaN, infinite or negative.
-    """
+    """Return capacities and downtimes in one shape. Raises ``ValueError`` for a NaN, infinite or negative downtime."""
     capacities, downtimes = np.broadcast_arrays(np.asarray(capacities_per_s, float), np.asarray(downtimes_s, float))
     if not (np.isfinite(downtimes).all() and (downtimes >= 0).all()):
         raise ValueError(f"downtimes must be finite and not negative: {downtimes.tolist()}")

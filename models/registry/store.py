@@ -118,10 +118,7 @@ class Registry:
         return wanted
 
     def current_version(self, name: str, alias: str = CHAMPION) -> FleetVersion | None:
-        """Return the version that holds an alias, ``None`` when none does (one query: about 3 ms on SQLite).
-
-        Raises ``RegistryUnavailable``.
-        """
+        """Return the version with an alias, or ``None`` (a query: 3 ms on SQLite). Raises ``RegistryUnavailable``."""
         database = tracking.sqlite_file(self.tracking_uri)
         if database is not None and not database.exists():
             return None  # connecting would create and migrate it: 4 s that the loop does not have

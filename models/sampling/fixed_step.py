@@ -9,10 +9,7 @@ from perdix.models.sampling.contract import Sweep, Wanted
 
 @dataclass(frozen=True)
 class FixedStep:
-    """Every ``step``-th point from the smallest on, whatever comes of it.
-
-    Step 1 is the reference: every point.
-    """
+    """Every ``step``-th point from the smallest on, whatever comes of it; with step 1, the reference, all."""
 
     step: int = 1
 

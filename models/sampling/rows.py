@@ -33,10 +33,7 @@ _WHOLE = ("operator", "method", "core_s", "worker_s", "began_s", "ended_s", "end
 
 
 def rows_of(found: OperatorSamples) -> pd.DataFrame:
-    """Return samples as rows: one per sample in order, then one per size that failed.
-
-    Raises ``ValueError`` when there is neither.
-    """
+    """Return a row per sample in order, then per size that failed. Raises ``ValueError`` when there is neither."""
     if not found.tried:
         raise ValueError(f"no size of {found.operator} was sampled: there is nothing to keep")
     whole = {name: getattr(found, name) for name in _WHOLE} | {name: list(getattr(found, name)) for name in LISTS}

@@ -70,9 +70,6 @@ class ProductSettings(Strict):
 
 
 def load_product_settings(path: Path | None = None) -> ProductSettings:
-    """Read ``conf/perdix.yaml``; an absent file means the defaults.
-
-    Raises ``SettingsError``, naming file, line and fix.
-    """
+    """Read ``conf/perdix.yaml``; absent: the defaults. Raises ``SettingsError``, naming file, line and fix."""
     path = path or conf_folder() / "perdix.yaml"
     return load_model(path, ProductSettings) if path.exists() else ProductSettings()

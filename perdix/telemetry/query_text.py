@@ -129,10 +129,7 @@ def rate_window_s(scrape_interval_s: float) -> float:
 
 
 def matchers(selector: Selector) -> str:
-    """Return ``a="x",b=~"y|z"`` with escaped values.
-
-    Raises ``ValueError`` when a name is not a Prometheus label name.
-    """
+    """Return ``a="x",b=~"y|z"``, escaped. Raises ``ValueError`` when a name is not a Prometheus label name."""
     for name in selector:
         if not LABEL_NAME.fullmatch(name):
             raise ValueError(f"selector: '{name}' is not a Prometheus label name (letters, digits and '_')")

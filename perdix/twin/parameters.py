@@ -275,10 +275,7 @@ def twins_folder() -> Path:
 
 
 def load_twin(name: str, folder: Path | None = None) -> TwinParameters:
-    """Read the twin called ``name``; the file of a trace is relative to ``folder``.
-
-    Raises ``SettingsError``, naming file, line and fix.
-    """
+    """Read a twin; a trace is relative to ``folder``. Raises ``SettingsError``, naming file, line and fix."""
     folder = folder or twins_folder()
     parameters = _with_operator(load_known(name, folder, TwinParameters, "twin"), folder)
     trace = parameters.workload.file

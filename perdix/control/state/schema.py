@@ -226,10 +226,7 @@ class StateError(PlainError):
 
 
 def url_of(text: str) -> sa.URL:
-    """Return an SQLAlchemy URL.
-
-    Raises ``StateError`` when it is none. Nothing of it is quoted: a password may stand anywhere.
-    """
+    """Return an SQLAlchemy URL. Raises ``StateError`` that quotes nothing: a password may stand anywhere."""
     try:
         return sa.make_url(text)
     except (ArgumentError, ValueError):  # ValueError: a port that is no number

@@ -33,10 +33,7 @@ def filled(words: Sequence[str], values: Mapping[str, float]) -> list[str]:
 
 
 def run_to_end(words: Sequence[str], values: Mapping[str, float], within_s: float) -> None:
-    """Run a command and wait for it.
-
-    Raises ``CommandError`` when it cannot be started, fails, or takes longer; then it is ended.
-    """
+    """Run a command; raises ``CommandError`` when it cannot be started, fails, or takes longer: then it is ended."""
     with beside(filled(words, values), within_s):
         pass
 

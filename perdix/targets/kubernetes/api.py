@@ -71,10 +71,7 @@ class ScaleApi:
         return self._scale(self._asked("GET", "get_namespaced_custom_object_scale", "/scale"))
 
     def replace(self, scale: Scale, replicas: int) -> Scale:
-        """Ask for ``replicas``, provided that nothing has changed since ``scale`` was read.
-
-        Raises ``ConflictError`` when something has.
-        """
+        """Ask for ``replicas``. Raises ``ConflictError`` when something has changed since ``scale`` was read."""
         # Sent back whole: its resourceVersion and uid are what the API server checks.
         body = {**scale.whole, "spec": {"replicas": replicas}}
         return self._scale(self._asked("PUT", "replace_namespaced_custom_object_scale", "/scale", body))

@@ -15,10 +15,7 @@ from perdix.telemetry.http_client import unpacked
 
 
 class BoundedPools:
-    """Stands in for the pool manager of the client.
-
-    ``manager``: urllib3's, which has made no connection yet.
-    """
+    """Stands in for the client's pool manager: ``manager``, urllib3's, which has made no connection yet."""
 
     def __init__(self, manager: Any) -> None:
         manager.pool_classes_by_scheme = {"http": _Pool, "https": _SecurePool}

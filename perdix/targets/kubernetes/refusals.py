@@ -120,10 +120,7 @@ def _broken(refusal: Refusal) -> tuple[str, bool]:
 
 
 def number_in(answer: Any, *path: str) -> int | None:
-    """Return a whole number from 0 on of an answer; ``None`` where it is left out.
-
-    Raises ``ValueError`` when something else stands there.
-    """
+    """Return a whole number from 0 on; ``None`` where it is left out. Raises ``ValueError`` for anything else."""
     for key in path:
         if not isinstance(answer, dict):
             raise ValueError(f"{'.'.join(path)} is no number")

@@ -30,10 +30,7 @@ def is_local(master: str) -> bool:
 
 
 def require_tasks(spark: SparkSession, within_s: float = FIRST_TASK_S) -> None:
-    """Run one task with a Python worker in it.
-
-    Raises ``ClusterError`` when it fails, or has not run within ``within_s`` seconds.
-    """
+    """Run one task with a Python worker in it; ``ClusterError`` when it fails, or takes over ``within_s`` seconds."""
     failed: list[Exception] = []
     ended = threading.Event()
     master, context = spark.sparkContext.master, spark.sparkContext

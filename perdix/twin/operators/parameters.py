@@ -115,10 +115,7 @@ def operators_folder() -> Path:
 
 
 def load_operator(name: str, folder: Path | None = None) -> OperatorTwinParameters:
-    """Read the operator called ``name``.
-
-    Raises ``SettingsError``, naming file, line and fix, or the operators that there are.
-    """
+    """Read an operator by name. Raises ``SettingsError``, naming file, line and fix, or the operators there are."""
     return load_known(name, folder or operators_folder(), OperatorTwinParameters, "operator")
 
 
