@@ -18,22 +18,10 @@ if TYPE_CHECKING:
     from perdix.replay.campaign import Setup
 
 COLUMNS = (
-    "policy",
-    "average_workers",
-    "clairvoyant_ratio",
-    "best_static_ratio",
-    "of_frontier",
-    "latency_mean_ms",
-    "latency_p95_ms",
-    "above_objective_pct",
-    "rescales",
-    "cost",
-    "paid_cores_used_pct",
-    "unprocessed_records",
-    "recovery_error_pct",
-    "forecast_wape_pct",
-    "capacity_error_pct",
-)
+    "policy", "average_workers", "clairvoyant_ratio", "best_static_ratio", "of_frontier", "latency_mean_ms",
+    "latency_p95_ms", "above_objective_pct", "rescales", "cost", "paid_cores_used_pct", "unprocessed_records",
+    "recovery_error_pct", "forecast_wape_pct", "capacity_error_pct",
+)  # fmt: skip
 # Over materializations.
 PLOTTED = (
     "clairvoyant_ratio",

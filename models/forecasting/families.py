@@ -23,25 +23,11 @@ from perdix.models.forecasting.statistical import ExponentialSmoothing, Theta
 FAMILIES: dict[str, type[Member]] = {
     family.family: family
     for family in (
-        LastValue,
-        Linear,
-        DampedTrend,
-        SeasonalNaive,
-        WeeklyNaive,
-        FastArima,
-        LocalArima,
-        MinuteArima,
-        Autoregression,
-        AutoArima,
-        ExponentialSmoothing,
-        Theta,
-        SeasonalTrend,
-        PlainGaussianProcess,
-        LogGaussianProcess,
-        LaggedTrees,
-        PooledTrees,
+        LastValue, Linear, DampedTrend, SeasonalNaive, WeeklyNaive, FastArima, LocalArima, MinuteArima,
+        Autoregression, AutoArima, ExponentialSmoothing, Theta, SeasonalTrend, PlainGaussianProcess,
+        LogGaussianProcess, LaggedTrees, PooledTrees,
     )
-}
+}  # fmt: skip
 MEMBERS = (  # of an ensemble; the others are on request
     LastValue,
     DampedTrend,

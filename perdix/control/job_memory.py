@@ -61,28 +61,9 @@ REJECTED = Kind("rejected")
 KNOWN_EVENTS = Kind("known_events")
 UNSETTLED = Kind("unsettled")
 KINDS = (
-    WORKLOAD,
-    CHAMPION,
-    CAPACITY,
-    DOWNTIMES,
-    DRIFT,
-    NORMAL,
-    WATCHING,
-    POLICY,
-    AVOIDED,
-    PROFILE,
-    MIX,
-    PERFORMANCE,
-    FOLLOWED,
-    MINUTES,
-    FALLBACK,
-    NEWEST,
-    TRUST,
-    FURTHER_TRUST,
-    REJECTED,
-    KNOWN_EVENTS,
-    UNSETTLED,
-)
+    WORKLOAD, CHAMPION, CAPACITY, DOWNTIMES, DRIFT, NORMAL, WATCHING, POLICY, AVOIDED, PROFILE, MIX, PERFORMANCE,
+    FOLLOWED, MINUTES, FALLBACK, NEWEST, TRUST, FURTHER_TRUST, REJECTED, KNOWN_EVENTS, UNSETTLED,
+)  # fmt: skip
 
 LARGE = (CHAMPION, FALLBACK, MINUTES)
 PARTS_MADE_UP = 4  # origins that a forecaster's record gets for the time that it was not stored

@@ -110,13 +110,7 @@ CAPACITY_FEATURES = _table(
 TABLES: dict[str, Table] = {
     table.name: table
     for table in (
-        SAMPLES,
-        SERIES,
-        QUARANTINE,
-        SOURCES,
-        JOB_OBSERVATIONS,
-        WORKER_OBSERVATIONS,
-        WORKLOAD_FEATURES,
+        SAMPLES, SERIES, QUARANTINE, SOURCES, JOB_OBSERVATIONS, WORKER_OBSERVATIONS, WORKLOAD_FEATURES,
         CAPACITY_FEATURES,
     )
-}
+}  # fmt: skip

@@ -245,15 +245,9 @@ def _newest(*conditions: sa.ColumnElement[bool]) -> sa.ScalarSelect[str]:
 _INNER = decisions.alias("newest")
 _MADE_S = sa.func.coalesce(decisions.c.last_s, decisions.c.made_s).label("made_s")  # the newest tick of a hold
 _WANTED: tuple[sa.ColumnElement[Any], ...] = (
-    decisions.c.job,
-    decisions.c.scale_out,
-    decisions.c.from_scale_out,
-    _MADE_S,
-    decisions.c.valid_until_s,
-    decisions.c.mix,
-    decisions.c.state,
-    decisions.c.reason,
-)
+    decisions.c.job, decisions.c.scale_out, decisions.c.from_scale_out, _MADE_S, decisions.c.valid_until_s,
+    decisions.c.mix, decisions.c.state, decisions.c.reason,
+)  # fmt: skip
 
 
 def _wanted(connection: sa.Connection, jobs: Set[str]) -> dict[str, Wanted]:

@@ -16,26 +16,10 @@ from perdix.replay.series import by_operator, same_in_all, write_tables
 
 SCHEMA = "perdix.replay-hosts/1"
 FIGURES = (
-    "items",
-    "unprocessed",
-    "compliance",
-    "delayed",
-    "penalties",
-    "time_to_adapt_s",
-    "upscalings",
-    "downscalings",
-    "migrations",
-    "hosts_leased",
-    "hosts_mean",
-    "most_hosts",
-    "instances_mean",
-    "lost_instances",
-    "dead_hosts",
-    "failed_starts",
-    "went_on",
-    "refused",
-    "wall_s",
-)
+    "items", "unprocessed", "compliance", "delayed", "penalties", "time_to_adapt_s", "upscalings", "downscalings",
+    "migrations", "hosts_leased", "hosts_mean", "most_hosts", "instances_mean", "lost_instances", "dead_hosts",
+    "failed_starts", "went_on", "refused", "wall_s",
+)  # fmt: skip
 
 
 def hosts_document(campaign: HostsCampaign) -> dict[str, Any]:

@@ -15,17 +15,9 @@ from perdix.replay.series import by_operator, same_in_all, write_tables
 
 SCHEMA = "perdix.replay-dataflow/1"
 FIGURES = (
-    "steps",
-    "oscillations",
-    "converged_s",
-    "instance_seconds",
-    "instance_ratio",
-    "achieved",
-    "back_pressured",
-    "lag_maximum",
-    "lag_at_end",
-    "wall_s",
-)
+    "steps", "oscillations", "converged_s", "instance_seconds", "instance_ratio", "achieved", "back_pressured",
+    "lag_maximum", "lag_at_end", "wall_s",
+)  # fmt: skip
 
 
 def dataflow_document(campaign: DataflowCampaign) -> dict[str, Any]:
