@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -79,7 +79,6 @@ def select_capacity(
     seed: int = 0,
     *,
     families: tuple[type[Regressor], ...] = FAMILIES,
-    timer: Callable[[], float] = time.perf_counter,
 ) -> TrainedCapacity:
     """Fit every family, judge each on the same held-out minutes, and return the best.
 
@@ -91,13 +90,12 @@ def select_capacity(
 
     ``frame``: the lake table ``capacity_features`` of one job.
     ``bounds_maximum``: largest scale-out of the capacity tables.
-    ``timer``: monotonic seconds.
     """
     if bounds_maximum < 1:
         raise ValueError(f"the largest scale-out must be 1 or more, not {bounds_maximum}")
     rows = _usable(frame)
     model = ScaleOuts.from_features(rows)
-    trial = _Trial(rows, high_cpu_fold(rows), left_out_folds(rows), bounds_maximum, seed, timer)
+    trial = _Trial(rows, high_cpu_fold(rows), left_out_folds(rows), bounds_maximum, seed)
     candidates = tuple(trial.of(family) for family in families)
     ranked = sorted(range(len(candidates)), key=lambda i: (candidates[i].score, families[i] is not Linear))
     winner = candidates[ranked[0]]
@@ -146,14 +144,13 @@ class _Trial:
     left_out: list[Fold]
     maximum: int
     seed: int
-    timer: Callable[[], float]
 
     def of(self, family: type[Regressor]) -> CapacityCandidate:
         """Fit and judge one family; one that cannot be fitted says why and does not stop the others."""
         try:
-            began = self.timer()
+            began = time.perf_counter()
             fitted = family.fit(self.rows, self.seed)
-            fit_s = self.timer() - began
+            fit_s = time.perf_counter() - began
             workers, capacity = self._on_high_cpu(family)
             unseen = [capacity_score(family.fit(f.train, self.seed).capacity, f.test).mape for f in self.left_out]
             table = fitted.table(self.maximum)

@@ -98,7 +98,6 @@ def backtest_fitted(
     *,
     stops: Stops,
     horizon_s: float | None = None,
-    timer: Timer = time.perf_counter,
 ) -> Backtest:
     """Judge a forecaster as it is, a champion for instance, without refitting; its record starts anew.
 
@@ -116,7 +115,7 @@ def backtest_fitted(
         drive.move_to(end)
         if judged:
             drive.forecast()
-    made = drive.judged(timer)[forecaster.family]
+    made = drive.judged()[forecaster.family]
     return replace(made, in_sample=bool(made.origins_s[0] < forecaster.end_s - 1e-6))
 
 
@@ -187,7 +186,7 @@ class _Drive:
         self.said.append(made)
         self.origins.append(self.end)
 
-    def judged(self, timer: Timer) -> dict[str, Backtest]:
+    def judged(self, timer: Timer = time.perf_counter) -> dict[str, Backtest]:
         steps = int(np.ceil(self.horizon_s / self.history.step_s - 1e-9))
         padded = np.concatenate([self.history.per_s, np.full(steps, np.nan)])
         actual = np.array([padded[origin : origin + steps] for origin in self.origins]).reshape(-1, steps)

@@ -6,13 +6,11 @@ nothing of the next hour (docs/decisions/0032).
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 
-from perdix.models.forecasting.backtest import Timer
 from perdix.models.forecasting.contract import HORIZON_S, Workload
 from perdix.models.forecasting.member import Member
 from perdix.models.forecasting.origins import least_steps, stops_of
@@ -39,7 +37,6 @@ def retrain_forecasters(
     *,
     horizon_s: float = HORIZON_S,
     seed: int = 0,
-    timer: Timer = time.perf_counter,
 ) -> TrainedForecast:
     """Fit and judge as :func:`~perdix.models.forecasting.selection.train_forecasters`, with a drift in mind.
 
@@ -54,7 +51,7 @@ def retrain_forecasters(
     usual = stops_of(history, horizon_s)
     settled = bool(len(usual.scored_s)) and since_s is not None and usual.scored_s[0] >= since_s
     if since_s is None or begin <= 0 or settled:
-        return train_forecasters(history, families, horizon_s=horizon_s, seed=seed, stops=usual, timer=timer)
+        return train_forecasters(history, families, horizon_s=horizon_s, seed=seed, stops=usual)
     recent = history.part(min(begin, len(history)), len(history))
     stops = stops_of(recent, horizon_s)
     if stops.scored.sum() < LEAST_EVIDENCE:
@@ -62,9 +59,7 @@ def retrain_forecasters(
 
     def trained(part: Workload, refits: int) -> TrainedForecast:
         every = -(-len(stops.origins_s) // refits)
-        made = train_forecasters(
-            part, families, horizon_s=horizon_s, seed=seed, stops=stops, refit_every=every, timer=timer
-        )
+        made = train_forecasters(part, families, horizon_s=horizon_s, seed=seed, stops=stops, refit_every=every)
         return replace(made, since_s=since_s)
 
     whole, fresh = trained(history, WHOLE_REFITS), trained(recent, FRESH_REFITS)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from perdix.models.forecasting.backtest import Fits, Timer, Walk, backtest, backtest_fitted, fit_members
+from perdix.models.forecasting.backtest import Fits, Walk, backtest, backtest_fitted, fit_members
 from perdix.models.forecasting.contract import HORIZON_S, Workload
 from perdix.models.forecasting.failures import DamagedStateError
 from perdix.models.forecasting.families import ENSEMBLE, NAIVE, families_named
@@ -75,7 +74,6 @@ def train_forecasters(
     seed: int = 0,
     stops: Stops | None = None,
     refit_every: int | None = None,
-    timer: Timer = time.perf_counter,
 ) -> TrainedForecast:
     """Fit and judge every family on one job, alone and together; one that fails keeps its reason, the others go on.
 
@@ -91,12 +89,10 @@ def train_forecasters(
     stops = stops_of(history, horizon_s) if stops is None else stops
     if refit_every is None:
         refit_every = -(-len(stops.origins_s) // 2) if stops.blocks > 1 else 0
-    fits = fit_members(families, history, horizon_s=horizon_s, seed=seed, timer=timer)
+    fits = fit_members(families, history, horizon_s=horizon_s, seed=seed)
     walk, unjudged = None, ""
     try:
-        walk = backtest(
-            families, history, stops=stops, horizon_s=horizon_s, refit_every=refit_every, seed=seed, timer=timer
-        )
+        walk = backtest(families, history, stops=stops, horizon_s=horizon_s, refit_every=refit_every, seed=seed)
     except ValueError as error:
         unjudged = f"could not be judged: {error}"
     found = _candidates(fits, walk, history, horizon_s)

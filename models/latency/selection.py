@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -172,21 +172,18 @@ def select_latency(
     seed: int = 0,
     *,
     families: Sequence[Family] = FAMILIES,
-    timer: Callable[[], float] = time.perf_counter,
 ) -> TrainedLatency:
     """Fit every family to a profile, judge each on points that it had not seen, and return the best.
 
     Ties go to the lower error of latency, then to the order of ``families``.
 
     Raises ``ValueError`` when the profile has no usable point, no T_max, or no family could be fitted.
-
-    ``timer``: monotonic seconds.
     """
     points = tuple(measured(profile.points))
     most = dict(profile.maximum_per_s)
     rates = tmax.HighestRates.fit(most)
     overloaded, _ = overloaded_points(points, rates)
-    trial = _Trial(points, most, overloaded, seed, timer)
+    trial = _Trial(points, most, overloaded, seed)
     tried = [trial.of(family) for family in families]
     sound = [item for item in tried if item is not None and item.model is not None]
     if not sound:
@@ -283,17 +280,16 @@ class _Trial:
     most: Mapping[int, float]
     overloaded: Flags
     seed: int
-    timer: Callable[[], float]
 
     def of(self, family: Family) -> _Tried:
         """Fit and judge one family; one that cannot be fitted says why and does not stop the others."""
         truth = np.array([point.latency_ms for point in self.points])
         sizes = [point.scale_out for point in self.points]
         try:
-            began = self.timer()
+            began = time.perf_counter()
             model = family.fit(self.points, self.most, self.seed)
             model.predict(*_asked(self.points[:1]))
-            fit_s = self.timer() - began
+            fit_s = time.perf_counter() - began
             one_out = np.arange(len(self.points)) % MOST_FOLDS
             held_out = held_out_predictions(family, self.points, self.most, one_out.tolist(), seed=self.seed)
             unseen = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from perdix.models.performance.contract import Sample
@@ -101,7 +101,6 @@ def select_performance(
     *,
     families: Sequence[Family] = FAMILIES,
     repeats: int = REPEATS,
-    timer: Callable[[], float] = time.perf_counter,
 ) -> TrainedPerformance:
     """Search every family's grid, judge each by repeated cross-validation, and return them with the one to be used.
 
@@ -110,11 +109,9 @@ def select_performance(
     trees the forest is the one that is off least between samples (docs/decisions/0018-performance-models.md).
 
     Raises ``ValueError`` when the samples cannot be learned from, or no family that may lead could be fitted.
-
-    ``timer``: monotonic seconds.
     """
     usable = checked(samples)
-    tried = [_tried(family, usable, seed, repeats, timer) for family in families]
+    tried = [_tried(family, usable, seed, repeats) for family in families]
     candidates = tuple(candidate for candidate, _, _ in tried)
     winner = chosen(candidates)
     if winner is None:
@@ -148,11 +145,11 @@ def _within_spread(one: PerformanceCandidate, best: PerformanceCandidate) -> boo
 
 
 def _tried(
-    family: Family, samples: tuple[Sample, ...], seed: int, repeats: int, timer: Callable[[], float]
+    family: Family, samples: tuple[Sample, ...], seed: int, repeats: int
 ) -> tuple[PerformanceCandidate, FittedPerformance | None, Values | None]:
     """Search, judge and fit one family; one that cannot be fitted says why and does not stop the others."""
     sizes, rates = sizes_of(samples), rates_of(samples)
-    began = timer()
+    began = time.perf_counter()
     try:
         parameters = best_parameters(family, sizes, rates, seed + _SEARCH)
         held_out = held_out_rates(family, parameters, sizes, rates, repeats=range(seed, seed + repeats))
@@ -161,6 +158,6 @@ def _tried(
     except (ValueError, ArithmeticError) as error:
         return PerformanceCandidate(family.family, family.published, error=str(error)), None, None
     candidate = PerformanceCandidate(
-        family.family, parameters, Errors.of(held_out, rates), family.bounded, timer() - began
+        family.family, parameters, Errors.of(held_out, rates), family.bounded, time.perf_counter() - began
     )
     return candidate, model, held_out.mean(axis=0)
