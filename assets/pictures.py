@@ -14,16 +14,14 @@ from matplotlib.ticker import PercentFormatter
 
 from perdix.models.capacity.contract import Estimate
 from perdix.models.capacity.line import Fit
-from perdix.replay.canvas import BLUE, CYCLE, GREEN, GREY, ORANGE, rate_axis, single, to_png
+from perdix.replay.canvas import BLUE, CYCLE, GREY, ORANGE, rate_axis, single, to_png
 
 _MOST_LEGEND = 12
 _MOST_DOTS = 300  # per worker: more only darken the picture
 
 
-def capacity_over_scale_outs(
-    job: str, estimates: Sequence[Estimate], *, truth_per_s: Mapping[int, float] | None = None
-) -> bytes:
-    """Draw the capacity at each scale-out with its 90 % interval; ``truth_per_s`` is known for a twin only."""
+def capacity_over_scale_outs(job: str, estimates: Sequence[Estimate]) -> bytes:
+    """Draw the capacity at each scale-out with its 90 % interval."""
     figure, axes = single()
     for seen, colour, label in ((True, BLUE, "observed at this scale-out"), (False, ORANGE, "not seen yet")):
         chosen = [estimate for estimate in estimates if estimate.seen is seen]
@@ -33,9 +31,6 @@ def capacity_over_scale_outs(
         reach = np.array([[e.per_s - e.low_per_s for e in chosen], [e.high_per_s - e.per_s for e in chosen]])
         workers = [estimate.scale_out for estimate in chosen]
         axes.errorbar(workers, values, yerr=np.maximum(reach, 0.0), fmt="o", color=colour, capsize=3, label=label)
-    if truth_per_s:
-        at = sorted(truth_per_s)
-        axes.plot(at, [truth_per_s[n] for n in at], color=GREEN, lw=1.2, marker="_", label="true capacity (twin)")
     axes.set_xlabel("scale-out (workers)")
     axes.locator_params(axis="x", integer=True)
     rate_axis(axes, "capacity")

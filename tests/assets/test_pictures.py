@@ -49,9 +49,7 @@ def draw(name: str) -> bytes:
     drawn = {
         "forecast": lambda: forecast_pictures.forecast_against_truth("orders", judged()),
         "residuals": lambda: forecast_pictures.residuals("orders", judged()),
-        "capacity": lambda: pictures.capacity_over_scale_outs(
-            "orders", estimates(), truth_per_s={1: 880.0, 12: 9000.0}
-        ),
+        "capacity": lambda: pictures.capacity_over_scale_outs("orders", estimates()),
         "lines": lambda: pictures.cpu_throughput_lines("orders", frame, lines, 1.0),
         "candidates": lambda: pictures.candidates_error(errors(), chosen=["linear"]),
     }
@@ -85,10 +83,6 @@ def test_what_is_said_apart_has_colours_of_its_own() -> None:
     assert near(both, pictures.BLUE)
     assert near(both, pictures.ORANGE)
     assert not near(seen, pictures.ORANGE)
-    assert not near(both, pictures.GREEN)
-    assert near(
-        pictures.capacity_over_scale_outs("orders", estimates(), truth_per_s={1: 1.0, 9: 9000.0}), pictures.GREEN
-    )
 
 
 def test_stretches_that_lie_days_apart_have_panels_of_their_own() -> None:
