@@ -15,22 +15,19 @@ Made = TypeVar("Made")
 
 
 def made_of(
-    table: Mapping[str, tuple[type[Strict], Callable[[Any], Made]]],
-    name: str,
-    options: Mapping[str, Any] | None,
-    kind: str = "policy",
+    table: Mapping[str, tuple[type[Strict], Callable[[Any], Made]]], name: str, options: Mapping[str, Any] | None
 ) -> Made:
     """Return what ``table`` makes of ``name`` and ``options``.
 
     Raises ``SettingsError``, naming what is not known or not allowed, and the nearest that is.
     """
     if name not in table:
-        raise SettingsError(f"unknown {kind} '{name}'; {_meant(name, table)}")
+        raise SettingsError(f"unknown policy '{name}'; {_meant(name, table)}")
     model, make = table[name]
     try:
         return make(model.model_validate(dict(options or {})))
     except ValidationError as error:
-        lines = [_explain(f"{kind} '{name}'", model, item) for item in error.errors()]
+        lines = [_explain(f"policy '{name}'", model, item) for item in error.errors()]
         raise SettingsError("\n".join(lines)) from None
 
 

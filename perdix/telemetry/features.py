@@ -16,6 +16,7 @@ from perdix.telemetry.window import Values
 MINUTE_S = 60.0
 DAY_S = 86_400.0
 ROW_EVERY_S = 15.0
+WARM_UP_S = 120.0  # rows so soon after a restart or rescale are dropped (as Daedalus): no minute reaches across one
 JUMPY = -0.25  # lag-1 autocorrelation of changes: white noise -0.5; minute means in the measured data at least -0.19
 
 WORKLOAD_COLUMNS = ["ts", WORKLOAD.name]
@@ -52,16 +53,13 @@ def workload_features(job_obs: pd.DataFrame, step_s: float = 10.0) -> pd.DataFra
     return pd.DataFrame({"ts": _timestamps(ends_s), WORKLOAD.name: means})[WORKLOAD_COLUMNS]
 
 
-def capacity_features(worker_obs: pd.DataFrame, job_obs: pd.DataFrame, warm_up_s: float = 120.0) -> pd.DataFrame:
+def capacity_features(worker_obs: pd.DataFrame, job_obs: pd.DataFrame) -> pd.DataFrame:
     """Return CPU and throughput of each worker over the same minute.
 
     Parameters
     ----------
     worker_obs, job_obs
         Observations of one job, from the same alignment, in any order.
-    warm_up_s
-        Rows this soon after a restart or rescale are dropped (Daedalus: 120 s), so that no minute reaches back across
-        one.
 
     Returns
     -------
@@ -86,7 +84,7 @@ def capacity_features(worker_obs: pd.DataFrame, job_obs: pd.DataFrame, warm_up_s
     throughput = np.column_stack([_trailing_mean(one, steps) for one in throughput.T])
     scale_out, stretch, since_s = _stretches(job_obs, times_s)
     complete = ~np.isnan(cpu) & ~np.isnan(throughput)
-    settled = (since_s >= warm_up_s) & _every(times_s, ROW_EVERY_S)
+    settled = (since_s >= WARM_UP_S) & _every(times_s, ROW_EVERY_S)
     cpu_share, throughput_share = _shares(cpu, throughput, complete, stretch)
     at, who = np.nonzero(complete & settled[:, None])
     return pd.DataFrame(

@@ -69,7 +69,6 @@ def pull_missing(
     *,
     history_days: int,
     again: bool = False,
-    connect: Connect = Prometheus,
 ) -> Iterator[PulledRange]:
     """Pull what the lake lacks of each job that has a Prometheus, one after the other.
 
@@ -96,7 +95,7 @@ def pull_missing(
             from_s, until_s = _whole(ranges, now_s)
             yield PulledRange(job.name, from_s, until_s, problems=(down[server],), server_failed=True)
             continue
-        pulled = pull_ranges(home, job, ranges, now_s, connect=connect)
+        pulled = pull_ranges(home, job, ranges, now_s)
         if pulled.server_failed:
             down[server] = pulled.problems[-1]
         yield replace(pulled, problems=(*pulled.problems, *left))

@@ -287,7 +287,7 @@ def load_queries(engine: str, folder: Path | None = None) -> EngineQueries:
     return queries
 
 
-def load_series_map(folder: Path | None = None) -> SeriesMap:
-    """Read the raw names of every engine of ``folder`` (``conf/queries`` when left out). Raises ``SettingsError``."""
-    folder = folder or conf_part("queries")
+def load_series_map() -> SeriesMap:
+    """Read the raw names of every engine of ``conf/queries``. Raises ``SettingsError``."""
+    folder = conf_part("queries")
     return SeriesMap(tuple(load_queries(path.stem, folder) for path in sorted(folder.glob("*.yaml"))))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 
@@ -28,7 +28,7 @@ def capped(instances: int, share: float, least: int = 1) -> int:
     return max(0, min(max(1, math.floor(share * instances + 1e-9)), instances - max(least, 1)))
 
 
-def ranked(spares: Mapping[str, Spare], without: Collection[str] = ()) -> list[str]:
+def ranked(spares: Mapping[str, Spare]) -> list[str]:
     """Return the types of which any may go, best first."""
-    found = [name for name, spare in spares.items() if spare.most > 0 and name not in without]
+    found = [name for name, spare in spares.items() if spare.most > 0]
     return sorted(found, key=lambda name: (-spares[name].rank, name))

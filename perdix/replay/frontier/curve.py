@@ -60,16 +60,12 @@ class Frontier:
         return float(np.interp(late, shares, [plan.worker_s for plan in self.plans]))
 
 
-def frontier(known: Known, *, interval_s: int = DECISION_INTERVAL_S, solved: int = SOLVED) -> Frontier:
-    """Return the frontier of what is known.
-
-    ``interval_s``: seconds between decision instants.
-    ``solved``: prices that are tried, at least 2.
-    """
-    programme = Programme.of(known, interval_s=interval_s)
+def frontier(known: Known) -> Frontier:
+    """Return the frontier of what is known."""
+    programme = Programme.of(known, interval_s=DECISION_INTERVAL_S)
     plans = corners([programme.plan(DEAREST_LATE), programme.plan(0.0)])
     tried: set[tuple[Plan, Plan]] = set()
-    for _ in range(solved - 2):
+    for _ in range(SOLVED - 2):
         sides = [pair for pair in pairwise(plans) if pair not in tried]
         widest = max(sides, key=lambda pair: _gap(pair[0], pair[1], known.seconds), default=None)
         if widest is None:
