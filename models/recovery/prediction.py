@@ -52,29 +52,6 @@ def predict_recoveries_s(
     return _through(rates, forecast.step_s, capacities, downtimes, backlog)
 
 
-def predict_recovery_s(
-    forecast: Forecast,
-    capacity_per_s: float,
-    downtime_s: float,
-    checkpoint_interval_s: float,
-    recent_workload_per_s: float,
-    *,
-    lag_records: float = 0.0,
-    quantile: float | None = None,
-) -> float:
-    """Return the recovery time of one candidate in seconds; see :func:`predict_recoveries_s`."""
-    found = predict_recoveries_s(
-        forecast,
-        [capacity_per_s],
-        [downtime_s],
-        checkpoint_interval_s,
-        recent_workload_per_s,
-        lag_records=lag_records,
-        quantile=quantile,
-    )
-    return float(found[0])
-
-
 def _through(rates: Values, step_s: float, capacities: Values, downtimes: Values, backlog: float) -> Values:
     """Find the step in which the work done first reaches the work to do; shape ``(n,)``."""
     ends = step_s * np.arange(1, len(rates) + 1)

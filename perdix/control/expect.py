@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from perdix.models.capacity.contract import Estimate
 from perdix.models.profiling.profiled import Profiled
 from perdix.models.recovery.downtime import rescaled
-from perdix.models.recovery.prediction import predict_recovery_s
+from perdix.models.recovery.prediction import predict_recoveries_s
 from perdix.policies.contract import Situation
 
 SUREST = 0.04  # relative standard deviation: neither model is surer of a deployment whose keys have just fallen
@@ -34,15 +34,15 @@ def expected_recovery_s(
         return None
     change, downtimes = (situation.scale_out, scale_out), situation.downtimes
     change = rescaled(*change) if planned else change
-    expected_s = predict_recovery_s(
+    (expected_s,) = predict_recoveries_s(
         situation.forecast,
-        capacity_per_s,
-        downtimes.between(*change) + downtimes.lost_between(*change),
+        [capacity_per_s],
+        [downtimes.between(*change) + downtimes.lost_between(*change)],
         0.0,  # what is done again is part of what is lost
         situation.recent_workload_per_s,
         lag_records=situation.lag_records or 0.0,
     )
-    return expected_s if math.isfinite(expected_s) else None
+    return float(expected_s) if math.isfinite(expected_s) else None
 
 
 def expected_capacity_per_s(scale_out: int, estimate: Estimate | None, profiled: Profiled | None) -> float | None:

@@ -6,7 +6,7 @@ import pytest
 from perdix.models.forecasting.contract import Forecast
 from perdix.models.recovery.normal import Normal
 from perdix.models.recovery.observation import Recovered, RecoveryWatch
-from perdix.models.recovery.prediction import predict_recovery_s
+from perdix.models.recovery.prediction import predict_recoveries_s
 from perdix.twin.job import JobTwin
 from perdix.twin.parameters import TwinParameters
 from perdix.twin.workloads import workload
@@ -34,10 +34,11 @@ def predicted(twin, scale_out, recent):
     """Predict with the workload to come and the capacity to expect: what is left is luck and the rule itself."""
     coming = np.asarray(workload(PARAMETERS.workload, 900, twin.seed, twin.now_s), dtype=float)
     restart = PARAMETERS.restart.out if scale_out > twin.scale_out else PARAMETERS.restart.in_
-    return predict_recovery_s(
-        Forecast(float(twin.now_s), 1.0, coming), twin.true_capacity(scale_out), restart.median_s,
+    (found,) = predict_recoveries_s(
+        Forecast(float(twin.now_s), 1.0, coming), [twin.true_capacity(scale_out)], [restart.median_s],
         PARAMETERS.restart.checkpoint_interval_s, recent, lag_records=twin.totals.lag,
     )  # fmt: skip
+    return float(found)
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdix.models.forecasting.contract import Forecast
-from perdix.models.recovery.prediction import predict_recoveries_s, predict_recovery_s
+from perdix.models.recovery.prediction import predict_recoveries_s
+
+
+def predict_recovery_s(forecast, capacity_per_s, downtime_s, *rest, **more):
+    """The recovery time of a single candidate."""
+    return float(predict_recoveries_s(forecast, [capacity_per_s], [downtime_s], *rest, **more)[0])
 
 
 def forecast(rates, step_s=1.0):
