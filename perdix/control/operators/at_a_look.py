@@ -4,18 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol
 
-from perdix.targets.contract import Guard, Running, unguarded
-
-
-class ScalesOperators(Protocol):
-    """Gives operators their instances: :class:`perdix.targets.flink.target.FlinkTarget`."""
-
-    def scale_operators(
-        self, parallelism: Mapping[str, int], idempotency_key: str, guard: Guard = unguarded
-    ) -> Running:
-        """Ask for the parallelism of single operators; raises ``TargetError``, and what the guard raises."""
+from perdix.targets.contract import Guard, Running, ScalesOperators, unguarded
 
 
 def in_words(_: int, mix: Mapping[str, int]) -> str:

@@ -18,7 +18,7 @@ from perdix.control.clock import HostClock, moment
 from perdix.control.decide import Avoided
 from perdix.control.job_memory import AVOIDED, read_avoided
 from perdix.control.lease import PREFIX, Lease, StaleLease, acquire, holder_of, release, renew
-from perdix.control.operators.at_a_look import AtALook, ScalesOperators, agrees, in_words
+from perdix.control.operators.at_a_look import AtALook, agrees, in_words
 from perdix.control.operators.look import Look
 from perdix.control.operators.naming import on_record
 from perdix.control.pausing import why_paused
@@ -34,7 +34,7 @@ from perdix.policies.contract import Reason
 from perdix.policies.remembering import part_of
 from perdix.settings.plain_error import presentable
 from perdix.settings.stream_job import StreamJob
-from perdix.targets.contract import Running
+from perdix.targets.contract import Running, ScalesOperators
 
 LEAST_LEASE_S = 60.0
 MISSED_LOOKS = 3.0  # intervals that a lease outlasts
