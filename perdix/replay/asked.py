@@ -8,9 +8,10 @@ from pathlib import Path
 
 from perdix.models.forecasting.contract import Workload
 from perdix.replay.workload import Trace, ingested, own, recorded
+from perdix.settings.home import conf_part
 from perdix.settings.nearest_name import meant
 from perdix.settings.yaml_files import SettingsError
-from perdix.twin.parameters import TwinParameters, load_twin, twins_folder
+from perdix.twin.parameters import TwinParameters, load_twin
 from perdix.twin.regimes import under
 
 USUAL_TWIN = "wordcount"
@@ -67,7 +68,7 @@ def _asked(
     step_s: float | None,
     jobs: Ingested | None,
 ) -> tuple[TwinParameters, Trace]:
-    folder = folder or twins_folder()
+    folder = folder or conf_part("twins")
     names = sorted(path.stem for path in folder.glob("*.yaml"))
     if workload is None:
         parameters = _twin(twin or USUAL_TWIN, names, folder)

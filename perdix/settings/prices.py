@@ -90,14 +90,9 @@ class PriceList(Strict):
             raise SettingsError(f"prices '{self.name}': no instance type '{instance_type}'; {there}")
 
 
-def prices_folder() -> Path:
-    """Return the folder of the price lists."""
-    return conf_part("prices")
-
-
 def price_list_names(folder: Path | None = None) -> list[str]:
     """Return the names of the price lists that there are, sorted."""
-    return sorted(path.stem for path in (folder or prices_folder()).glob("*.yaml"))
+    return sorted(path.stem for path in (folder or conf_part("prices")).glob("*.yaml"))
 
 
 def load_prices(name: str, folder: Path | None = None) -> PriceList:
@@ -106,7 +101,7 @@ def load_prices(name: str, folder: Path | None = None) -> PriceList:
     Raises ``SettingsError``, naming file, line and fix; for a name that is not known, the nearest that is.
     """
     names = price_list_names(folder)
-    path = (folder or prices_folder()) / f"{name}.yaml"
+    path = (folder or conf_part("prices")) / f"{name}.yaml"
     if name not in names:
         path = Path(name)
         if path.suffix not in (".yaml", ".yml") or not path.exists():

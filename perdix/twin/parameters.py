@@ -269,14 +269,9 @@ class TwinParameters(Strict):
         return start
 
 
-def twins_folder() -> Path:
-    """Return the folder of the twins' parameters."""
-    return conf_part("twins")
-
-
 def load_twin(name: str, folder: Path | None = None) -> TwinParameters:
     """Read a twin; a trace is relative to ``folder``. Raises ``SettingsError``, naming file, line and fix."""
-    folder = folder or twins_folder()
+    folder = folder or conf_part("twins")
     parameters = _with_operator(load_known(name, folder, TwinParameters, "twin"), folder)
     trace = parameters.workload.file
     if trace is None or trace.is_absolute():
@@ -308,7 +303,7 @@ def _with_operator(parameters: TwinParameters, folder: Path) -> TwinParameters:
 
 def load_twins(folder: Path | None = None) -> dict[str, TwinParameters]:
     """Read every twin of ``folder`` (default ``conf/twins``), by name."""
-    folder = folder or twins_folder()
+    folder = folder or conf_part("twins")
     return {path.stem: load_twin(path.stem, folder) for path in sorted(folder.glob("*.yaml"))}
 
 

@@ -109,16 +109,11 @@ class OperatorTwinParameters(Strict):
         return self
 
 
-def operators_folder() -> Path:
-    """Return the folder of the operators' parameters."""
-    return conf_part("operators")
-
-
 def load_operator(name: str, folder: Path | None = None) -> OperatorTwinParameters:
     """Read an operator by name. Raises ``SettingsError``, naming file, line and fix, or the operators there are."""
-    return load_known(name, folder or operators_folder(), OperatorTwinParameters, "operator")
+    return load_known(name, folder or conf_part("operators"), OperatorTwinParameters, "operator")
 
 
 def operator_names(folder: Path | None = None) -> list[str]:
     """Return the names of the operators that can be loaded."""
-    return known_names(folder or operators_folder())
+    return known_names(folder or conf_part("operators"))
