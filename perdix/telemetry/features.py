@@ -50,7 +50,7 @@ def workload_features(job_obs: pd.DataFrame, step_s: float = 10.0) -> pd.DataFra
     if np.isnan(workload).all():
         workload = _consumed_and_queued(rows, times_s)
     ends_s, means = step_means(times_s, workload, step_s)
-    return pd.DataFrame({"ts": _timestamps(ends_s), WORKLOAD.name: means})[WORKLOAD_COLUMNS]
+    return pd.DataFrame({"ts": timestamps(ends_s), WORKLOAD.name: means})[WORKLOAD_COLUMNS]
 
 
 def capacity_features(worker_obs: pd.DataFrame, job_obs: pd.DataFrame) -> pd.DataFrame:
@@ -89,7 +89,7 @@ def capacity_features(worker_obs: pd.DataFrame, job_obs: pd.DataFrame) -> pd.Dat
     at, who = np.nonzero(complete & settled[:, None])
     return pd.DataFrame(
         {
-            "ts": _timestamps(times_s[at]),
+            "ts": timestamps(times_s[at]),
             "worker": np.array(workers, dtype=object)[who],
             SCALE_OUT.name: scale_out[at],
             CPU.name: cpu[at, who],
@@ -231,10 +231,11 @@ def _floats(rows: pd.DataFrame, name: str) -> Values:
     return rows[name].to_numpy(dtype=np.float64, na_value=np.nan)
 
 
-def _timestamps(times_s: Values) -> pd.DatetimeIndex:
+def timestamps(times_s: Values) -> pd.DatetimeIndex:
+    """Return epoch seconds as the column ``ts`` holds them, to the microsecond."""
     return pd.to_datetime(np.round(times_s * 1e6).astype(np.int64), unit="us", utc=True).as_unit("us")
 
 
 def _no_capacity_rows() -> pd.DataFrame:
     empty = {name: pd.Series(dtype="float64") for name in CAPACITY_COLUMNS}
-    return pd.DataFrame(empty | {"ts": _timestamps(np.empty(0)), "worker": pd.Series(dtype="object")})[CAPACITY_COLUMNS]
+    return pd.DataFrame(empty | {"ts": timestamps(np.empty(0)), "worker": pd.Series(dtype="object")})[CAPACITY_COLUMNS]

@@ -16,6 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from perdix.telemetry.alignment import align, natural_step_s
+from perdix.telemetry.features import timestamps
 from perdix.telemetry.metrics import BUSY, CANONICAL, CPU, LAG, LATENCY, SCALE_OUT, THROUGHPUT, UPTIME, WORKLOAD
 from perdix.telemetry.series import Kind, Series
 from perdix.telemetry.window import SampleCounts, Values, Window
@@ -130,7 +131,7 @@ def _of_job(window: Window) -> pd.DataFrame:
     throughput = window.worker_metric(THROUGHPUT.name)
     reporting = _reporting(window)
     cpu = np.where(reporting, window.worker_metric(CPU.name), np.nan)
-    columns: dict[str, object] = {"ts": _timestamps(window)}
+    columns: dict[str, object] = {"ts": timestamps(window.times_s)}
     columns |= {name: window.job_metric(name) for name in _JOB_LEVEL}
     columns[THROUGHPUT.name] = total_of_workers(throughput, window.step_s)
     columns[SCALE_OUT.name] = _scale_out(window, reporting)
@@ -191,14 +192,10 @@ def _of_workers(window: Window) -> pd.DataFrame:
     n, workers = len(window), len(window.workers)
     frame = pd.DataFrame(
         {
-            "ts": _timestamps(window).repeat(workers),
+            "ts": timestamps(window.times_s).repeat(workers),
             "worker": np.tile(np.array(window.workers, dtype=object), n),
             THROUGHPUT.name: window.worker_metric(THROUGHPUT.name).reshape(-1),
             CPU.name: window.worker_metric(CPU.name).reshape(-1),
         }
     )
     return frame.dropna(subset=[THROUGHPUT.name, CPU.name], how="all").reset_index(drop=True)
-
-
-def _timestamps(window: Window) -> pd.DatetimeIndex:
-    return pd.to_datetime(np.round(window.times_s * 1e6).astype(np.int64), unit="us", utc=True).as_unit("us")

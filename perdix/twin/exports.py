@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from perdix.telemetry.exports.victoriametrics import victoriametrics_line
+from perdix.telemetry.query_text import escaped
 from perdix.telemetry.series import Series
 
 Write = Callable[[Sequence[Series], Path], None]
@@ -163,11 +164,7 @@ def _dump(series: Iterable[Series]) -> Iterator[str]:
 
 
 def _pairs(labels: Iterable[tuple[str, str]]) -> list[str]:
-    return [f'{label}="{_escaped(value)}"' for label, value in labels]
-
-
-def _escaped(value: str) -> str:
-    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return [f'{label}="{escaped(value)}"' for label, value in labels]
 
 
 def _legend(entry: Series) -> str:
