@@ -45,7 +45,7 @@ class Expectation:
         """Return the estimate of each scale-out with a 90 % interval; ``dated``: its basis names dates, not ages."""
         answers = [self._answer(n) for n in scale_outs]
         lost = [0.0] * len(answers)
-        skew = self._of_most
+        skew = Skew.seen(self._ran_evenly)  # beyond the largest that ran
         beyond = len(answers) if skew is None else min(max(skew.of + 1 - scale_outs.start, 0), len(answers))
         if skew is not None and beyond < len(answers):
             logs, variances = np.array(answers[beyond:]).T
@@ -237,11 +237,6 @@ class Expectation:
     def _known_among(self, scale_outs: range) -> list[tuple[int, Evidence]]:
         known = {n: self._known(n) for n in scale_outs}
         return [(n, item) for n, item in known.items() if item is not None]
-
-    @cached_property
-    def _of_most(self) -> Skew | None:
-        """The hottest worker's share beyond the largest scale-out that ran."""
-        return Skew.seen(self._ran_evenly)
 
     @property
     def _ran_evenly(self) -> list[Evidence]:

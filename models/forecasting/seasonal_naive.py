@@ -35,22 +35,18 @@ class SeasonalNaive(Member):
             raise ValueError(f"{cls.family} needs values in half of the history; {_share(tail)} of it has one")
         return cls(tail.cell_s, cls.season_s + 2.0 * horizon_s)
 
-    @classmethod
-    def _repeat(cls, tail: Tail, edges_s: Values) -> Values:
-        at_s = edges_s + tail.measured_end_s - cls.season_s * np.ceil(max(edges_s[-1], 1.0) / cls.season_s)
+    def project(self, tail: Tail, edges_s: Values) -> Values:
+        """Return the rates of one season earlier."""
+        at_s = edges_s + tail.measured_end_s - self.season_s * np.ceil(max(edges_s[-1], 1.0) / self.season_s)
         first = max(0, int(np.floor((at_s[0] - tail.start_s) / tail.cell_s)) - 1)
         last = min(len(tail.per_s), int(np.ceil((at_s[-1] - tail.start_s) / tail.cell_s)) + 1)
         means = tail.per_s[first:last]
         finite = np.flatnonzero(np.isfinite(means))
         if at_s[0] < tail.start_s - 1e-6 or len(finite) < NEEDED_COVERAGE * max(len(means), 1):
-            raise ValueError(f"{cls.family}: the season before was not measured; use another family until it is")
+            raise ValueError(f"{self.family}: the season before was not measured; use another family until it is")
         knots_s = tail.start_s + tail.cell_s * np.arange(first, last + 1, dtype=np.float64)
         filled = np.interp(np.arange(len(means)), finite, means[finite])
         return mean_preserving(knots_s, filled, at_s)
-
-    def project(self, tail: Tail, edges_s: Values) -> Values:
-        """Return the rates of one season earlier."""
-        return self._repeat(tail, edges_s)
 
     def parameters(self) -> dict[str, Any]:
         """Return the season, for readers of the state."""

@@ -39,10 +39,7 @@ POLICIES: Mapping[str, tuple[type[Strict], Callable[[Any], Policy]]] = {
 
 
 def build_policy(name: str, options: Mapping[str, Any] | None = None) -> Policy:
-    """Return the policy ``name`` with ``options``; what it must hold comes with each situation.
-
-    Raises ``SettingsError``, naming what is not known or not allowed, and the nearest that is.
-    """
+    """Return the policy ``name`` with ``options``. Raises as :func:`~perdix.policies.building.made_of`."""
     return made_of(POLICIES, name, options)
 
 

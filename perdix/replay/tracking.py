@@ -146,11 +146,11 @@ def metrics_of(summary: Mapping[str, Any], statistic: str = "mean") -> dict[str,
 def table(summaries: Sequence[Mapping[str, Any]]) -> str:
     """Return the most important figures as a Markdown table, a row per policy; a dash where one is not known."""
     heads = {**HEADS, **(PRICED if any(one.get("bill") for one in summaries) else {})}
-    rows = [("policy", *heads), ("---", *["---:"] * len(heads))]
+    rows = []
     for summary in summaries:
         metrics = metrics_of(summary)
         rows.append((summary["policy"], *(_number(metrics.get(name)) for name in heads.values())))
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
+    return markdown(("policy", *heads), rows)
 
 
 def _number(value: float | None) -> str:

@@ -24,8 +24,5 @@ DATAFLOW_POLICIES: Mapping[str, tuple[type[Strict], Callable[[Any], DataflowPoli
 
 
 def build_dataflow_policy(name: str, options: Mapping[str, Any] | None = None) -> DataflowPolicy:
-    """Return the policy ``name`` with ``options``; what it sizes comes with each situation.
-
-    Raises ``SettingsError``, naming what is not known or not allowed, and the nearest that is.
-    """
+    """Return the policy ``name`` with ``options``. Raises as :func:`~perdix.policies.building.made_of`."""
     return made_of(DATAFLOW_POLICIES, name, options)

@@ -20,8 +20,5 @@ HOSTS_POLICIES: Mapping[str, tuple[type[Strict], Callable[[Any], HostsPolicy]]] 
 
 
 def build_hosts_policy(name: str, options: Mapping[str, Any] | None = None) -> HostsPolicy:
-    """Return the policy ``name`` with ``options``; what hosts there are comes with each situation.
-
-    Raises ``SettingsError``, naming what is not known or not allowed, and the nearest that is.
-    """
+    """Return the policy ``name`` with ``options``. Raises as :func:`~perdix.policies.building.made_of`."""
     return made_of(HOSTS_POLICIES, name, options)

@@ -113,7 +113,8 @@ class Placement:
 
     def end_s(self, name: str, options: VispOptions, now_s: float) -> float:
         """Return when the unit of a host that runs now ends, epoch seconds."""
-        return end_of_unit_s(self.hosts[name].since_s + options.first_end_s, options.unit_s, now_s)
+        first_end_s = self.hosts[name].since_s + max(options.unit_s, options.minimum_s)  # at which nothing more is paid
+        return end_of_unit_s(first_end_s, options.unit_s, now_s)
 
     def in_words(self, options: VispOptions, now_s: float) -> str:
         """Return the hosts in words: their workers, the room for more, and how long their units still run."""

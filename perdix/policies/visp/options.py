@@ -81,8 +81,3 @@ class VispOptions(Strict):
     def need(self) -> Need:
         """What a worker takes of a host."""
         return Need(self.worker_cpu_cores, self.worker_memory_mb)
-
-    @property
-    def first_end_s(self) -> int:
-        """Seconds from the beginning of a lease to the first end at which nothing more is paid."""
-        return max(self.unit_s, self.minimum_s)
