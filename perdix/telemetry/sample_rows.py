@@ -9,7 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from perdix.telemetry.exports.records import NamedSeries
-from perdix.telemetry.tables import SAMPLES, TIMESTAMP
+from perdix.telemetry.tables import TIMESTAMP
 
 DAY_MS = 86_400_000
 STALE_NAN = 0x7FF0000000000002  # the NaN by which Prometheus ends a series
@@ -44,11 +44,6 @@ def sample_rows(runs: Sequence[NamedSeries]) -> pa.Table:
             "mask": pa.DictionaryArray.from_arrays(pa.array(_mask_codes(values), mask=~unusable), _MASKS),
         }
     )
-
-
-def plain_rows(runs: Sequence[NamedSeries]) -> pa.Table:
-    """Return the rows of ``runs`` with plain text columns, as Spark takes them."""
-    return sample_rows(runs).cast(SAMPLES.columns)
 
 
 def split_by_day(named: NamedSeries) -> list[tuple[int, NamedSeries]]:

@@ -18,7 +18,6 @@ from perdix.telemetry.exports.records import Limits
 from perdix.telemetry.ingest import ingest, new_files
 from perdix.telemetry.lake import Lake, LakeError
 from perdix.telemetry.landing import land, landed
-from perdix.telemetry.spark.source import ExportSource
 from perdix.telemetry.staged_export import stage_part
 from perdix.telemetry.tables import WORKLOAD_FEATURES
 from tests.telemetry.export_writers import FORMATS, WRITERS, Written, gzipped, openmetrics, query_range
@@ -248,14 +247,6 @@ def test_hints_and_limits_reach_the_tasks(spark, lake, tmp_path):
 def test_a_job_that_cannot_name_a_partition_is_refused(spark, lake):
     with pytest.raises(LakeError, match="cannot be a job"):
         ingest(spark, lake, [], "../job")
-
-
-def test_exports_can_be_looked_at_as_a_spark_data_source(spark, exports):
-    spark.dataSource.register(ExportSource)
-    frame = spark.read.format("perdix_export").load(str(exports))
-    found = frame.where("worker IS NOT NULL").orderBy("ts").collect()
-    assert len(found) >= len(WRITERS) * 80
-    assert [row["value"] for row in found if row["worker"] == "query_range-a"] == [k / 7 for k in range(40)]
 
 
 @pytest.mark.shared

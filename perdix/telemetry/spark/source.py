@@ -1,12 +1,10 @@
 """Exports read by Spark: a file, some small files, or a slice of a large one per task.
 
-``perdix_export`` is a data source that yields the samples as Arrow record batches with an explicit schema, for looking
-at exports in Spark: ``spark.read.format("perdix_export").load("folder")``. :func:`staged` is what
-:mod:`perdix.telemetry.ingest` runs: each task reads its files once, writes samples, series and quarantined rows as
-Parquet beside the lake's tables, and returns one small receipt per file, from which the driver publishes. Rows do not
-pass through the JVM then. When this was chosen, prototypes were measured in turns on 2 cores, best of four, into
-Parquet of the same columns, in samples/s: four ``query_range`` documents of 1.3 M samples each, rows through the JVM
-0.8 M, arrays exploded there 1.3 M, staged by the tasks 2.7 M, DuckDB 2.0 M; a single document 0.6, 0.9, 1.9 and 2.3 M.
+Each task of :func:`staged` reads its files once, writes samples, series and quarantined rows as Parquet beside the
+lake's tables, and returns one small receipt per file, from which the driver publishes. Rows do not pass through the JVM
+then. When this was chosen, prototypes were measured in turns on 2 cores, best of four, into Parquet of the same
+columns, in samples/s: four ``query_range`` documents of 1.3 M samples each, rows through the JVM 0.8 M, arrays exploded
+there 1.3 M, staged by the tasks 2.7 M, DuckDB 2.0 M; a single document 0.6, 0.9, 1.9 and 2.3 M.
 ``benchmarks/ingest.py`` measures the code as it is. Staging is no data source, because Spark starts two more Python
 processes for one, which only plan: 3 s of a processor's time before the first file is opened.
 """
@@ -18,36 +16,24 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from perdix.telemetry.exports.naming import Hint, Naming
-from perdix.telemetry.exports.reading import ExportReading, file_stem
+from perdix.telemetry.exports.naming import Hint
 from perdix.telemetry.exports.records import Limits
-from perdix.telemetry.queries import EngineQueries, SeriesMap, load_series_map
-from perdix.telemetry.sample_rows import plain_rows
+from perdix.telemetry.queries import EngineQueries, SeriesMap
 from perdix.telemetry.staged_export import ExportPart, Receipt
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_BATCH_ROWS = 1 << 16
 Stage: TypeAlias = Callable[[ExportPart, Path, SeriesMap, Hint, Limits], Receipt]
-_SAMPLES_DDL = "series_id bigint, metric string, worker string, ts timestamp, value double, mask string"
-
-
-@dataclass
-class Parts(InputPartition):  # type: ignore[misc]  # pyspark is read untyped
-    """The parts that one task reads."""
-
-    parts: tuple[ExportPart, ...]
 
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """What the tasks need to know; travels as text, because Spark's options are text."""
+    """What the tasks need to know; travels as text."""
 
     series_map: SeriesMap
     hint: Hint
@@ -60,10 +46,8 @@ class ReadOptions:
 
     @staticmethod
     @lru_cache(maxsize=4)  # a worker process runs many tasks with the same options
-    def from_json(text: str | None) -> ReadOptions:
-        """Return the options that :meth:`to_json` wrote; the project's defaults when there are none."""
-        if text is None:
-            return ReadOptions(load_series_map(), Hint(), Limits())
+    def from_json(text: str) -> ReadOptions:
+        """Return the options that :meth:`to_json` wrote."""
         fields = json.loads(text)
         engines = tuple(EngineQueries.model_validate(engine) for engine in fields["engines"])
         return ReadOptions(SeriesMap(engines), Hint(**fields["hint"]), Limits(**fields["limits"]))
@@ -85,45 +69,3 @@ def staged(
 
     frame = spark.range(0, len(texts), 1, len(texts)).mapInArrow(receipts, "receipt string")
     return [Receipt.from_json(row["receipt"]) for row in frame.collect()]
-
-
-class ExportSource(DataSource):  # type: ignore[misc]  # pyspark is read untyped
-    """Samples of the exports under ``path``, in the columns of the ``samples`` table.
-
-    Unreadable parts are left out: ingest counts and quarantines them.
-    """
-
-    @classmethod
-    def name(cls) -> str:
-        """Return the format's name."""
-        return "perdix_export"
-
-    def schema(self) -> str:
-        """Return the DDL of a sample."""
-        return _SAMPLES_DDL
-
-    def reader(self, schema: Any) -> ExportReader:  # noqa: ARG002 - Spark's signature
-        """Return the reader of the files under the path."""
-        return ExportReader(Path(self.options["path"]), self.options.get("read"))
-
-
-class ExportReader(DataSourceReader):  # type: ignore[misc]  # pyspark is read untyped
-    """One file per task."""
-
-    def __init__(self, path: Path, read: str | None) -> None:
-        self._path = path
-        self._read = read
-
-    def partitions(self) -> Sequence[InputPartition]:
-        """Return one partition per file."""
-        files = sorted(self._path.rglob("*")) if self._path.is_dir() else [self._path]
-        return [Parts((ExportPart(str(path), path.name, path.name),)) for path in files if path.is_file()]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the samples of the task's files as Arrow batches."""
-        assert isinstance(partition, Parts)
-        options = ReadOptions.from_json(self._read)
-        for part in partition.parts:
-            naming = Naming(options.series_map, options.hint, file_stem(part.file))
-            for named in ExportReading(Path(part.path), naming, options.limits).series():
-                yield from plain_rows([named]).to_batches(_BATCH_ROWS)
