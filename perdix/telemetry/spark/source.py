@@ -11,10 +11,8 @@ processes for one, which only plan: 3 s of a processor's time before the first f
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
-from functools import lru_cache
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -22,7 +20,7 @@ import pyarrow as pa
 
 from perdix.telemetry.exports.naming import Hint
 from perdix.telemetry.exports.records import Limits
-from perdix.telemetry.queries import EngineQueries, SeriesMap
+from perdix.telemetry.queries import SeriesMap
 from perdix.telemetry.staged_export import ExportPart, Receipt
 
 if TYPE_CHECKING:
@@ -33,39 +31,24 @@ Stage: TypeAlias = Callable[[ExportPart, Path, SeriesMap, Hint, Limits], Receipt
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """What the tasks need to know; travels as text."""
+    """What the tasks need to know."""
 
     series_map: SeriesMap
     hint: Hint
     limits: Limits
-
-    def to_json(self) -> str:
-        """Return the options as text."""
-        engines = [engine.model_dump(mode="json") for engine in self.series_map.engines]
-        return json.dumps({"engines": engines, "hint": asdict(self.hint), "limits": asdict(self.limits)})
-
-    @staticmethod
-    @lru_cache(maxsize=4)  # a worker process runs many tasks with the same options
-    def from_json(text: str) -> ReadOptions:
-        """Return the options that :meth:`to_json` wrote."""
-        fields = json.loads(text)
-        engines = tuple(EngineQueries.model_validate(engine) for engine in fields["engines"])
-        return ReadOptions(SeriesMap(engines), Hint(**fields["hint"]), Limits(**fields["limits"]))
 
 
 def staged(
     spark: SparkSession, tasks: Sequence[Sequence[ExportPart]], staging: Path, options: ReadOptions, stage: Stage
 ) -> list[Receipt]:
     """Run ``stage`` on every part, a Spark task for each of ``tasks``; every task must reach the folder ``staging``."""
-    texts = [json.dumps([asdict(part) for part in task]) for task in tasks]
-    folder, read = str(staging.absolute()), options.to_json()
+    folder = staging.absolute()
 
     def receipts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        known = ReadOptions.from_json(read)
         for batch in batches:
-            parts = [ExportPart(**part) for index in batch.column(0).to_pylist() for part in json.loads(texts[index])]
-            found = [stage(part, Path(folder), known.series_map, known.hint, known.limits).to_json() for part in parts]
+            parts = [part for index in batch.column(0).to_pylist() for part in tasks[index]]
+            found = [stage(part, folder, options.series_map, options.hint, options.limits).to_json() for part in parts]
             yield pa.RecordBatch.from_arrays([pa.array(found, pa.string())], names=["receipt"])
 
-    frame = spark.range(0, len(texts), 1, len(texts)).mapInArrow(receipts, "receipt string")
+    frame = spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(receipts, "receipt string")
     return [Receipt.from_json(row["receipt"]) for row in frame.collect()]
