@@ -20,8 +20,8 @@ from perdix.telemetry.series import Series
 Write = Callable[[Sequence[Series], Path], None]
 
 
-def write_query_range(series: Sequence[Series], path: Path) -> None:
-    """Write what ``GET /api/v1/query_range`` answers: a matrix, seconds and values as text."""
+def _query_range(series: Iterable[Series]) -> Iterator[str]:
+    """Yield what ``GET /api/v1/query_range`` answers: a matrix, seconds and values as text."""
     result = [
         {
             "metric": _labels(entry),
@@ -30,22 +30,29 @@ def write_query_range(series: Sequence[Series], path: Path) -> None:
         for entry in series
     ]
     answer = {"status": "success", "data": {"resultType": "matrix", "result": result}}
-    _write(path, [json.dumps(answer, separators=(",", ":"))])
+    yield json.dumps(answer, separators=(",", ":"))
 
 
-def write_victoria_metrics(series: Sequence[Series], path: Path) -> None:
-    """Write what VictoriaMetrics' ``/api/v1/export`` answers: a JSON object per series and line; NaN is ``null``."""
-    _write(path, (victoriametrics_line(entry) for entry in series))
+def _victoria_metrics(series: Iterable[Series]) -> Iterator[str]:
+    """Yield what VictoriaMetrics' ``/api/v1/export`` answers: a JSON object per series and line; NaN is ``null``."""
+    return map(victoriametrics_line, series)
 
 
-def write_openmetrics(series: Sequence[Series], path: Path) -> None:
-    """Write what ``promtool tsdb dump-openmetrics`` prints: ``name{labels} value seconds``, then ``# EOF``."""
-    _write(path, [*_exposition(series), "# EOF\n"])
+def _openmetrics(series: Iterable[Series]) -> Iterator[str]:
+    """Yield what ``promtool tsdb dump-openmetrics`` prints: ``name{labels} value seconds``, then ``# EOF``."""
+    for entry in series:
+        name = f"{entry.metric}{{{','.join(_pairs(entry.labels.items()))}}}" if entry.labels else entry.metric
+        for time_ms, value in _samples(entry):
+            yield f"{name} {prometheus_text(value)} {time_ms / 1000.0:.3f}\n"
+    yield "# EOF\n"
 
 
-def write_tsdb_dump(series: Sequence[Series], path: Path) -> None:
-    """Write what ``promtool tsdb dump`` prints: ``{__name__="name", labels} value milliseconds``."""
-    _write(path, _dump(series))
+def _tsdb_dump(series: Iterable[Series]) -> Iterator[str]:
+    """Yield what ``promtool tsdb dump`` prints: ``{__name__="name", labels} value milliseconds``."""
+    for entry in series:
+        labels = ", ".join(_pairs(sorted(_labels(entry).items())))
+        for time_ms, value in _samples(entry):
+            yield f"{{{labels}}} {prometheus_text(value)} {time_ms}\n"
 
 
 def write_grafana_csv(series: Sequence[Series], path: Path) -> None:
@@ -79,10 +86,10 @@ def write_parquet(series: Sequence[Series], path: Path) -> None:
 
 
 WRITERS: Final[dict[str, tuple[str, Write]]] = {
-    "query-range": (".json", write_query_range),
-    "victoria-metrics": (".jsonl", write_victoria_metrics),
-    "openmetrics": (".om", write_openmetrics),
-    "tsdb-dump": (".dump", write_tsdb_dump),
+    "query-range": (".json", lambda series, path: _write(path, _query_range(series))),
+    "victoria-metrics": (".jsonl", lambda series, path: _write(path, _victoria_metrics(series))),
+    "openmetrics": (".om", lambda series, path: _write(path, _openmetrics(series))),
+    "tsdb-dump": (".dump", lambda series, path: _write(path, _tsdb_dump(series))),
     "grafana-csv": (".csv", write_grafana_csv),
     "parquet": (".parquet", write_parquet),
 }
@@ -147,20 +154,6 @@ def _samples(entry: Series) -> Iterator[tuple[int, float]]:
 
 def _labels(entry: Series) -> dict[str, str]:
     return {"__name__": entry.metric, **entry.labels}
-
-
-def _exposition(series: Iterable[Series]) -> Iterator[str]:
-    for entry in series:
-        name = f"{entry.metric}{{{','.join(_pairs(entry.labels.items()))}}}" if entry.labels else entry.metric
-        for time_ms, value in _samples(entry):
-            yield f"{name} {prometheus_text(value)} {time_ms / 1000.0:.3f}\n"
-
-
-def _dump(series: Iterable[Series]) -> Iterator[str]:
-    for entry in series:
-        labels = ", ".join(_pairs(sorted(_labels(entry).items())))
-        for time_ms, value in _samples(entry):
-            yield f"{{{labels}}} {prometheus_text(value)} {time_ms}\n"
 
 
 def _pairs(labels: Iterable[tuple[str, str]]) -> list[str]:
