@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -31,12 +30,3 @@ class LastValue(Member):
     def project(self, tail: Tail, edges_s: Values) -> Values:
         """Return the newest finite rate at every step."""
         return np.full(len(edges_s) - 1, tail.newest_per_s)
-
-    def parameters(self) -> dict[str, Any]:
-        """Return nothing: there are none."""
-        return {}
-
-    @classmethod
-    def with_parameters(cls, cell_s: float, keep_s: float, parameters: Mapping[str, Any]) -> Self:  # noqa: ARG003
-        """Rebuild."""
-        return cls(cell_s, keep_s)

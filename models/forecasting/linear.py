@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -27,7 +26,7 @@ class Linear(Member):
 
     family: ClassVar[str] = "linear"
 
-    window_s: float
+    window_s: float  # all that is kept: the line is drawn anew at every forecast
 
     @classmethod
     def fit(cls, history: Workload, *, horizon_s: float = HORIZON_S, seed: int = 0) -> Self:  # noqa: ARG003
@@ -39,15 +38,6 @@ class Linear(Member):
         """Return the line at the middle of every step."""
         level, slope = line_through(tail, self.window_s)
         return level + slope * (edges_s[:-1] + edges_s[1:]) / 2
-
-    def parameters(self) -> dict[str, Any]:
-        """Return the window in seconds: the line is drawn anew at every forecast."""
-        return {"window_s": self.window_s}
-
-    @classmethod
-    def with_parameters(cls, cell_s: float, keep_s: float, parameters: Mapping[str, Any]) -> Self:
-        """Rebuild."""
-        return cls(cell_s, keep_s, float(parameters["window_s"]))
 
 
 def line_through(tail: Tail, window_s: float) -> tuple[float, float]:

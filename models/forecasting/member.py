@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self
 
 from perdix.models.forecasting.contract import HORIZON_S, Workload
@@ -46,18 +46,18 @@ class Member(ABC):
         Raises ``ValueError`` when the tail holds too little.
         """
 
-    @abstractmethod
     def parameters(self) -> dict[str, Any]:
-        """Return what was fitted, JSON-serialisable, ``cell_s`` and ``keep_s`` left out."""
+        """Return what was fitted, JSON-serialisable, ``cell_s`` and ``keep_s`` left out; here they are numbers."""
+        return {one.name: getattr(self, one.name) for one in fields(self)[2:]}
 
     @classmethod
-    @abstractmethod
     def with_parameters(cls, cell_s: float, keep_s: float, parameters: Mapping[str, Any]) -> Self:
         """Rebuild from :meth:`parameters`.
 
         Raises ``StateVersionError`` when a library of this version cannot read what that of another wrote;
         ``ValueError`` when something is missing or does not fit together.
         """
+        return cls(cell_s, keep_s, *(float(parameters[one.name]) for one in fields(cls)[2:]))
 
     def given(self, shared: Mapping[str, Mapping[str, Any]]) -> Self:  # noqa: ARG002
         """Return the member with the models that it shares with other jobs (name -> state), if it refers to any."""
