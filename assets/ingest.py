@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from perdix.assets.metadata import records
-from perdix.assets.partitions import days, one_run, stream_jobs
+from perdix.assets.partitions import by_spark, days, one_run, stream_jobs
 from perdix.assets.resources import Spark, Workspace
 from perdix.control.clock import WallClock
 from perdix.settings.home import Home
@@ -64,14 +64,7 @@ def _pulled(workspace: Workspace, job: "StreamJob", day: str) -> "PulledRange | 
     return pull_ranges(workspace.paths(), job, ranges, now_s) if ranges else None
 
 
-@dg.asset(
-    group_name="ingest",
-    partitions_def=days,
-    backfill_policy=one_run,
-    deps=[exports],
-    kinds={"spark", "parquet"},
-    pool="spark",
-)
+@by_spark("ingest", [exports])
 def samples(context: dg.AssetExecutionContext, workspace: Workspace, spark: Spark) -> dg.MaterializeResult:
     """Every sample of every landed export, one row each; what could not be read is in ``quarantine`` with its reason.
 

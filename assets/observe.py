@@ -9,7 +9,7 @@ from perdix.assets import observation_tasks
 from perdix.assets.ingest import samples
 from perdix.assets.judging import blocked_reasons, outcomes_file
 from perdix.assets.metadata import records
-from perdix.assets.partitions import days, one_run
+from perdix.assets.partitions import by_spark
 from perdix.assets.resources import Spark, Workspace
 from perdix.assets.spark.tasks import Answer, run_tasks
 from perdix.telemetry.partitions import LakeError
@@ -17,14 +17,7 @@ from perdix.telemetry.partitions import LakeError
 ONE_JOB = "perdix/job"  # tag of a run that checks and observes this job only
 
 
-@dg.asset(
-    group_name="observe",
-    partitions_def=days,
-    backfill_policy=one_run,
-    deps=[samples],
-    kinds={"spark", "parquet"},
-    pool="spark",
-)
+@by_spark("observe", [samples])
 def observations(context: dg.AssetExecutionContext, workspace: Workspace, spark: Spark) -> dg.MaterializeResult:
     """Metrics of each job (``job_observations``) and worker (``worker_observations``) on one grid, gaps kept."""
     answers = _per_job_and_day(context, workspace, spark, "samples", observation_tasks.write_observations)
@@ -33,14 +26,7 @@ def observations(context: dg.AssetExecutionContext, workspace: Workspace, spark:
     return _result(answers, ("job_rows", "worker_rows", *counted), {**totals, "dagster/row_count": _rows(answers)})
 
 
-@dg.asset(
-    group_name="observe",
-    partitions_def=days,
-    backfill_policy=one_run,
-    deps=[observations],
-    kinds={"spark", "parquet"},
-    pool="spark",
-)
+@by_spark("observe", [observations])
 def features(context: dg.AssetExecutionContext, workspace: Workspace, spark: Spark) -> dg.MaterializeResult:
     """Workload at 10 s (``workload_features``) and CPU against throughput per worker (``capacity_features``)."""
     answers = _per_job_and_day(context, workspace, spark, "job_observations", observation_tasks.write_features)

@@ -3,6 +3,9 @@
 One job x day grid would soon have more partitions than Dagster's pages can show.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import dagster as dg
 
 # end_offset=1: today can be materialized before it is over, and again after.
@@ -11,3 +14,15 @@ stream_jobs = dg.DynamicPartitionsDefinition(name="stream_jobs")
 
 # A range of days, or many jobs, is one run: a Spark session costs ten seconds, a partition milliseconds.
 one_run = dg.BackfillPolicy.single_run()
+
+
+def by_spark(group: str, deps: list[dg.AssetsDefinition]) -> Callable[[Callable[..., Any]], dg.AssetsDefinition]:
+    """Return the decorator of an asset that Spark writes into the lake day by day, from what ``deps`` wrote."""
+    return dg.asset(
+        group_name=group,
+        partitions_def=days,
+        backfill_policy=one_run,
+        deps=deps,
+        kinds={"spark", "parquet"},
+        pool="spark",
+    )
