@@ -122,13 +122,13 @@ def observe(
     return Observation(
         window=_without(job, window, wrong),
         quality=quality,
-        workload_per_s=_mean(tick.job_metric(metrics.WORKLOAD.name)),
-        recent_workload_per_s=_mean(checkpoint.job_metric(metrics.WORKLOAD.name)),
-        throughput_per_s=_mean(total_throughput(tick)),
-        cpu_load=_mean(tick.worker_metric(metrics.CPU.name)),
+        workload_per_s=mean_of_known(tick.job_metric(metrics.WORKLOAD.name)),
+        recent_workload_per_s=mean_of_known(checkpoint.job_metric(metrics.WORKLOAD.name)),
+        throughput_per_s=mean_of_known(total_throughput(tick)),
+        cpu_load=mean_of_known(tick.worker_metric(metrics.CPU.name)),
         lag_records=last_finite(recent.job_metric(metrics.LAG.name)),
         waited_records=_least(tick.job_metric(metrics.LAG.name)),
-        latency_p95_ms=_mean(tick.job_metric(metrics.LATENCY.name)),
+        latency_p95_ms=mean_of_known(tick.job_metric(metrics.LATENCY.name)),
         seen_late=_seen_late(window, halted, job.objectives.latency_p95_ms),
         scale_out=None if scale_out is None else round(scale_out),
         problems=(*problems, *reading.warnings),
@@ -186,7 +186,7 @@ def _just_restarted(window: Window) -> NDArray[np.bool_]:
 
 
 def _contradiction(tick: Window) -> str:
-    workload, throughput = _mean(tick.job_metric(metrics.WORKLOAD.name)), _mean(total_throughput(tick))
+    workload, throughput = mean_of_known(tick.job_metric(metrics.WORKLOAD.name)), mean_of_known(total_throughput(tick))
     lag = tick.job_metric(metrics.LAG.name)
     known = lag[np.isfinite(lag)]
     moved = f"moved by {known[-1] - known[0]:,.0f}" if len(known) > 1 else "is not measured"
@@ -301,7 +301,8 @@ def _means_of_present(per_worker: Values) -> tuple[float, ...]:
     return tuple(means.tolist())
 
 
-def _mean(values: Values) -> float | None:
+def mean_of_known(values: Values) -> float | None:
+    """Return the mean of what was measured."""
     known = values[np.isfinite(values)]
     return float(known.mean()) if known.size else None
 

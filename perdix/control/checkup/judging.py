@@ -14,7 +14,7 @@ import numpy as np
 from perdix.control.checkup import units
 from perdix.control.checkup.facts import QueryFact, Verdict
 from perdix.control.checkup.selectors import TOPIC, Server, fitting_topic, raw_series
-from perdix.control.observe import Observation, observe, total_throughput
+from perdix.control.observe import Observation, mean_of_known, observe, total_throughput
 from perdix.control.sources import LONGEST_READ_S, Reading
 from perdix.settings.durations import in_words
 from perdix.settings.stream_job import StreamJob
@@ -212,7 +212,7 @@ def _doubted(seen: _Seen, fact: QueryFact) -> QueryFact:
             found = f"it rises by {paced[1]:,.3g} a second".replace("1e+03", "1,000")
             return replace(fact, verdict=Verdict.IMPLAUSIBLE, found=found, fix=paced[0].question(seen.where))
     if fact.metric == metrics.LATENCY.name and fact.newest is not None:
-        lag, done = _recent(seen, metrics.LAG.name), _mean(_recent_rows(seen, total_throughput(seen.window)))
+        lag, done = _recent(seen, metrics.LAG.name), mean_of_known(_recent_rows(seen, total_throughput(seen.window)))
         waits_s = None if lag is None or not done else lag / done
         doubt = units.of_latency(fact.newest, seen.job.objectives.latency_p95_ms, waits_s)
         if doubt is not None:
@@ -264,9 +264,4 @@ def _recent_rows(seen: _Seen, values: Values) -> Values:
 
 
 def _recent(seen: _Seen, metric: str) -> float | None:
-    return _mean(_recent_rows(seen, seen.window.job_metric(metric)))
-
-
-def _mean(values: Values) -> float | None:
-    known = values[np.isfinite(values)]
-    return float(known.mean()) if known.size else None
+    return mean_of_known(_recent_rows(seen, seen.window.job_metric(metric)))
