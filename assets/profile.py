@@ -88,14 +88,8 @@ def profile_job(
 ) -> "tuple[Profile, Path, str]":
     """Profile one job and keep the profile; return it, where it is, and what the job was not given back, in words.
 
-    Raises
-    ------
-    SettingsError
-        When there is no such twin or job, the job cannot be called so, or it may not be profiled so.
-    ValueError
-        When the plan makes no sense.
-    perdix.profiling.deployment.DeploymentError
-        When nothing could be measured.
+    Raises ``SettingsError`` when there is no such twin or job, the job cannot be called so, or it may not be profiled
+    so; ``ValueError`` when the plan makes no sense; ``DeploymentError`` when nothing could be measured.
     """
     from perdix.models.profiling.rows import write_profile
     from perdix.profiling import campaign

@@ -101,17 +101,11 @@ def optimal_parallelism(
 
     Raises ``ValueError`` when there is no window, or a source's rates are not one per window.
 
-    Parameters
-    ----------
-    windows
-        Per window: operator -> its rates; an operator that is missing did not report.
-    source_per_s
-        Source -> records/s that it should emit, of all windows or of each. A source that is missing or NaN should
-        emit what it could (its true output rate, as the original program has it), or else what it did.
-    running
-        Operator -> instances, for operators that did not report; one instance where that is unknown, too.
-    curves
-        Operator -> how it really scales; operators that are missing scale linearly, as the paper assumes.
+    ``windows``: per window: operator -> its rates; an operator that is missing did not report.
+    ``source_per_s``: source -> records/s that it should emit, of all windows or of each. A source that is missing or
+    NaN should emit what it could (its true output rate, as the original program has it), or else what it did.
+    ``running``: operator -> instances, for operators that did not report; one instance where that is unknown, too.
+    ``curves``: operator -> how it really scales; operators that are missing scale linearly, as the paper assumes.
 
     Where an operator's output is measured per downstream operator, each gets its part; where it is not, each gets
     all of it, as the paper's adjacency matrix has it.

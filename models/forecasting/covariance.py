@@ -82,13 +82,8 @@ class Covariance:
     def between(self, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> Values:
         """Return the covariance between means over bins of whole cells, shape ``(bins, bins)``.
 
-        Parameters
-        ----------
-        starts, ends
-            Boundaries of the bins in cells, both of shape ``(bins,)``.
+        ``starts``, ``ends``: boundaries of the bins in cells, both of shape ``(bins,)``.
 
-        Notes
-        -----
         The sum over all pairs of cells of two bins needs only the second cumulative sum ``G`` of the covariance: it is
         ``G(b - c) - G(a - c) - G(b - d) + G(a - d)`` for bins ``[a, b)`` and ``[c, d)``.
         """

@@ -41,9 +41,7 @@ def geometric_recoveries_s(
     :func:`perdix.models.recovery.prediction.predict_recoveries_s`, errors included.
     ``close_to_zero_s``: seconds below which a step is the last.
 
-    Returns
-    -------
-    Shape ``(n,)``; infinite where the job never catches up.
+    Returns shape ``(n,)``; infinite where the job never catches up.
     """
     rates = forecast_rates(forecast, quantile)
     backlog = backlog_of(checkpoint_interval_s, recent_workload_per_s, lag_records)

@@ -40,9 +40,7 @@ def predict_recoveries_s(
     ``lag_records``: consumer lag at the stop, records.
     ``quantile``: use this quantile of the forecast instead of its mean.
 
-    Returns
-    -------
-    Shape ``(n,)``; infinite where the job never catches up.
+    Returns shape ``(n,)``; infinite where the job never catches up.
     """
     rates = forecast_rates(forecast, quantile)
     backlog = backlog_of(checkpoint_interval_s, recent_workload_per_s, lag_records)

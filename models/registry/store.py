@@ -139,13 +139,8 @@ class Registry:
 
         The file appears whole or not at all, so that readers need no lock.
 
-        Raises
-        ------
-        NotRegistered, RegistryUnavailable
-        TableGone
-            When the version is known and its table is not there.
-        FleetCorrupt
-            When what arrived is not what was published.
+        Raises ``NotRegistered``, ``RegistryUnavailable``; ``TableGone`` when the version is known and its table is not
+        there; ``FleetCorrupt`` when what arrived is not what was published.
         """
         expected = self.version(name, version).digest
         to.parent.mkdir(parents=True, exist_ok=True)

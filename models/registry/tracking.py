@@ -76,14 +76,10 @@ def without_password(uri: str) -> str:
 def reached(tracking_uri: str, doing: str) -> Iterator[None]:
     """Turn what MLflow, its database and its artifact store raise into the registry's errors.
 
-    Raises
-    ------
-    NotRegistered
-        When MLflow says that there is no such thing; a page that a proxy does not find is a server that is away.
-    RegistryError
-        When MLflow refuses what it was given, a metric's name for instance.
-    RegistryUnavailable
-        For everything else: a server that does not answer, a locked or outdated database, an artifact that is gone.
+    Raises ``NotRegistered`` when MLflow says that there is no such thing (a page that a proxy does not find is a server
+    that is away); ``RegistryError`` when it refuses what it was given, a metric's name for instance;
+    ``RegistryUnavailable`` for everything else: a server that does not answer, a locked or outdated database, an
+    artifact that is gone.
     """
     quiet_environment()
     from mlflow.exceptions import MlflowException  # noqa: PLC0415
@@ -107,12 +103,8 @@ def artifacts_reached(tracking_uri: str, source: str, doing: str) -> Iterator[No
 
     ``source``: URI of what is read (``s3://...``), of which only the scheme is shown: it may hold a password.
 
-    Raises
-    ------
-    NotRegistered
-        When the store says that there is no such artifact.
-    RegistryUnavailable
-        For everything else: a client that is not installed, a store that does not answer or refuses the credentials.
+    Raises ``NotRegistered`` when the store says that there is no such artifact; ``RegistryUnavailable`` for everything
+    else: a client that is not installed, a store that does not answer or refuses the credentials.
     """
     quiet_environment()
     from mlflow.exceptions import MlflowException  # noqa: PLC0415

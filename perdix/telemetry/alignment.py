@@ -28,26 +28,16 @@ CELLS_AT_ONCE = 1 << 22  # bounds the memory of a day at one second with very ma
 def align(job: str, series: Iterable[Series], start_s: float, end_s: float, step_s: float) -> Window:
     """Put the series of one job on one grid.
 
-    Parameters
-    ----------
-    job
-        Name of the stream job.
-    series
-        In any order, in any number of chunks; series whose metric is not canonical are left alone and not counted.
-    start_s, end_s
-        Epoch seconds. The grid has the whole steps within ``(start_s, end_s]``, at multiples of ``step_s``.
-    step_s
-        Width of a step, named by its end: step ``t`` covers ``(t - step_s, t]``, so nothing is known early.
+    ``series``: in any order, in any number of chunks; those whose metric is not canonical are left alone and not
+    counted.
+    ``start_s``, ``end_s``: epoch seconds. The grid has the whole steps within ``(start_s, end_s]``, at multiples of
+    ``step_s``.
+    ``step_s``: width of a step, named by its end: step ``t`` covers ``(t - step_s, t]``, so nothing is known early.
 
-    Returns
-    -------
-    Window
-        Gauges are means over a step, held as described in :func:`perdix.telemetry.resampling.gauges_on_grid`; counters
-        are rates (:func:`perdix.telemetry.resampling.rates_on_grid`). A missing value is NaN, never 0. Columns of
-        workers are joined by name and sorted by it.
+    Gauges are means over a step, held as described in :func:`perdix.telemetry.resampling.gauges_on_grid`; counters are
+    rates (:func:`perdix.telemetry.resampling.rates_on_grid`). A missing value is NaN, never 0. Columns of workers are
+    joined by name and sorted by it.
 
-    Notes
-    -----
     Every sample is counted once: *masked* (NaN, infinite, or outside what the metric can be), else *outside* the grid,
     else *duplicate* (same series and time; the last one read wins), else *used*. Samples before the grid still serve
     as the base of a counter and of a held gauge.

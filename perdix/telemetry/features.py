@@ -26,21 +26,12 @@ CAPACITY_COLUMNS = ["ts", "worker", SCALE_OUT.name, CPU.name, THROUGHPUT.name, "
 def workload_features(job_obs: pd.DataFrame, step_s: float = 10.0) -> pd.DataFrame:
     """Return the workload as means over ``step_s``.
 
-    Parameters
-    ----------
-    job_obs
-        ``job_observations`` of one job, in any order.
-    step_s
-        Width of the grid in seconds; a step is named by its end.
+    ``job_obs``: ``job_observations`` of one job, in any order.
+    ``step_s``: width of the grid in seconds; a step is named by its end.
 
-    Returns
-    -------
-    DataFrame
-        ``ts``, ``workload_per_s`` on a regular grid from the first known step to the last; null = missing (less than
-        half of the step is known). Observations coarser than the grid count for each step that they cover.
+    Returns ``ts``, ``workload_per_s`` on a regular grid from the first known step to the last; null = missing (less
+    than half of the step is known). Observations coarser than the grid count for each step that they cover.
 
-    Notes
-    -----
     Where the workload was never measured, it is what the workers consumed plus what the lag grew by (records are
     neither made nor lost), not below zero; where the lag is not known, throughput alone.
     """
@@ -56,21 +47,13 @@ def workload_features(job_obs: pd.DataFrame, step_s: float = 10.0) -> pd.DataFra
 def capacity_features(worker_obs: pd.DataFrame, job_obs: pd.DataFrame) -> pd.DataFrame:
     """Return CPU and throughput of each worker over the same minute.
 
-    Parameters
-    ----------
-    worker_obs, job_obs
-        Observations of one job, from the same alignment, in any order.
+    ``worker_obs``, ``job_obs``: observations of one job, from the same alignment, in any order.
 
-    Returns
-    -------
-    DataFrame
-        ``ts``, ``worker``, ``scale_out``, ``cpu_load``, ``throughput_per_s``, ``cpu_share`` (of the hottest worker's
-        CPU, the proportional skew of Daedalus 3.2) and ``throughput_share`` (of the sum), at most one row per worker
-        and 15 s; rows that lack CPU or throughput are left out. Shares are null while a worker of the stretch between
-        two restarts is missing.
+    Returns ``ts``, ``worker``, ``scale_out``, ``cpu_load``, ``throughput_per_s``, ``cpu_share`` (of the hottest
+    worker's CPU, the proportional skew of Daedalus 3.2) and ``throughput_share`` (of the sum), at most one row per
+    worker and 15 s; rows that lack CPU or throughput are left out. Shares are null while a worker of the stretch
+    between two restarts is missing.
 
-    Notes
-    -----
     ``cpu_load`` is a mean of the last minute (and made one where it jumps like an instantaneous reading), so it trails
     throughput. Throughput is averaged over that same minute, without a further lag: on the four measured runs this
     pairing had the smallest error of capacity from samples below 70 % CPU (``docs/results.md``).

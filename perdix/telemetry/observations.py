@@ -39,16 +39,11 @@ def observe(samples: pd.DataFrame, job: str, day: str | None = None) -> tuple[pd
     ``day``: ``YYYY-MM-DD`` (UTC): only steps whose end lies in the day are kept, and a sample after the day's last step
     is counted as outside. Without it, everything.
 
-    Returns
-    -------
-    of_job
-        The columns of ``job_observations``, one row per step from the first sample to the last; null = missing.
-        ``throughput_per_s`` is the sum over workers, missing while a worker that is there is silent. Where no scale-out
-        was ever measured, ``scale_out`` is the count of workers that are there (silent for at most two minutes).
-    of_workers
-        The columns of ``worker_observations``; a row per step and worker that has any value.
-    counts
-        Where every sample of a canonical metric went.
+    Returns ``of_job``, the columns of ``job_observations``, one row per step from the first sample to the last, null =
+    missing; ``of_workers``, the columns of ``worker_observations``, a row per step and worker that has any value;
+    ``counts``, where every sample of a canonical metric went. ``throughput_per_s`` is the sum over workers, missing
+    while a worker that is there is silent. Where no scale-out was ever measured, ``scale_out`` is the count of workers
+    that are there (silent for at most two minutes).
     """
     series = _series(samples[samples["metric"].isin(list(CANONICAL))])
     step_s = _step_s(series)

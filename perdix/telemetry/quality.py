@@ -44,23 +44,14 @@ def assess(
 ) -> Quality:
     """Judge a window.
 
-    Parameters
-    ----------
-    window
-        As aligned; its end should be ``now_s``, so that samples from the future show as ``window.ahead``.
-    now_s
-        Epoch seconds.
-    scrape_interval_s
-        Newest samples older than two of these are stale.
-    needed
-        Canonical metric -> smallest coverage (0..1) without which no decision is made; throughput and CPU of the
-        workers at 80 % when left out. The coverage of workers counts from when each was first seen to when it was
-        released, so that a rescale inside the window does not forbid every decision.
-    running
-        Workers that the target says run; ``None`` where that is not known.
+    ``window``: as aligned; its end should be ``now_s`` (epoch seconds), so that samples from the future show as
+    ``window.ahead``.
+    ``scrape_interval_s``: newest samples older than two of these are stale.
+    ``needed``: canonical metric -> smallest coverage (0..1) without which no decision is made; throughput and CPU of
+    the workers at 80 % when left out. The coverage of workers counts from when each was first seen to when it was
+    released, so that a rescale inside the window does not forbid every decision.
+    ``running``: workers that the target says run; ``None`` where that is not known.
 
-    Notes
-    -----
     Blind: no sample, or none newer than two intervals (plus the step that the grid may still owe), or a needed metric
     that is absent or stale, or no more than half of the workers report. No decision, but not blind: low coverage, fewer
     workers reporting than registered, or a clock that is ahead.

@@ -93,10 +93,7 @@ class LiveJob:
     def rescaled(self, scale_out: int, enough: int | None = None, operators: Mapping[str, int] | None = None) -> None:
         """Rescale it, and wait until so many workers run, or ``enough``. Raises ``LiveError``, ``TargetError``.
 
-        Parameters
-        ----------
-        operators
-            Instances of each, the most of which is ``scale_out``; where left out, all get as many.
+        ``operators``: instances of each, the most of which is ``scale_out``; where left out, all get as many.
         """
         least = scale_out if enough is None else min(enough, scale_out)
         key, until_s = f"profiling-{scale_out}-{self.now_s:.0f}", self.now_s + READS_S

@@ -87,9 +87,7 @@ def guarded(
     From the decision instant on the job stands still for ``failure_s``, does the last ``replay_s`` seconds again and
     has caught up within ``within_s``, at the same scale-out. Nothing arrives after the end of the trace.
 
-    Returns
-    -------
-    Shape ``(instants, scale_outs)``.
+    Returns shape ``(instants, scale_outs)``.
     """
     began_s = np.arange(0, len(arrivals), interval_s)
     arrived = _arrived(arrivals)
@@ -110,9 +108,7 @@ def hopeful_at_most(
     best. This only spares work: it refuses nothing that could be held, so it is a record more than it might be, for
     rounding.
 
-    Returns
-    -------
-    Shape ``(limits, instants + 1, scale_outs)``: within each limit, at each instant and at the end of the trace.
+    Returns shape ``(limits, instants + 1, scale_outs)``: within each limit, at each instant and at the end.
     """
     began_s = np.arange(-(-len(arrivals) // interval_s) + 1) * interval_s
     arrived, strongest = _arrived(arrivals), float(capacities.max())
