@@ -15,8 +15,6 @@ from perdix.settings.strict import Strict
 from perdix.settings.yaml_files import SettingsError, load_model, read_yaml
 from perdix.telemetry.metrics import CANONICAL
 
-Section = Literal["rules", "facts"]
-
 
 class Rule(Strict):
     """One expectation."""

@@ -12,7 +12,6 @@ from perdix.scan.judging import Judged, Wanted
 from perdix.scan.saving import WorkerPrice, cost_per_month, worker_h_per_month
 from perdix.telemetry.http_access import shown
 
-SCHEMA: Final = "perdix.scan/1"
 WELL_KNOWN: Final = ("A", "B")  # grades
 ASSUMPTIONS: Final = (
     "each job's own recorded load is replayed on its own capacity, which is learned from CPU and throughput of its "

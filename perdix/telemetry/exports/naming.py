@@ -123,7 +123,3 @@ def _worker(metric: str, labels: Mapping[str, str], series_map: SeriesMap) -> st
         return None if column.strip().lower() in _NOT_A_WORKER else column
     known = series_map.canonical(metric, labels)
     return known.worker if known else None
-
-
-def _own_name(raw: RawSeries) -> str:
-    return raw.name or raw.labels.get(COLUMN, "") or "unnamed"

@@ -2,11 +2,8 @@
 
 Each task of :func:`staged` reads its files once, writes samples, series and quarantined rows as Parquet beside the
 lake's tables, and returns one small receipt per file, from which the driver publishes. Rows do not pass through the JVM
-then. When this was chosen, prototypes were measured in turns on 2 cores, best of four, into Parquet of the same
-columns, in samples/s: four ``query_range`` documents of 1.3 M samples each, rows through the JVM 0.8 M, arrays exploded
-there 1.3 M, staged by the tasks 2.7 M, DuckDB 2.0 M; a single document 0.6, 0.9, 1.9 and 2.3 M.
-``benchmarks/ingest.py`` measures the code as it is. Staging is no data source, because Spark starts two more Python
-processes for one, which only plan: 3 s of a processor's time before the first file is opened.
+then. Why, and what else was measured: docs/decisions/0004-tasks-write-the-lake.md; ``benchmarks/ingest.py`` measures
+the code as it is.
 """
 
 from __future__ import annotations

@@ -14,7 +14,6 @@ from perdix.settings.yaml_files import known_names, load_known
 
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
-Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class Compute(Strict):
