@@ -6,7 +6,6 @@ import hashlib
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 
 GZIP_MAGIC = b"\x1f\x8b"
 BLOCK_BYTES = 4 << 20
@@ -47,9 +46,7 @@ class Content:
     def __enter__(self) -> Content:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stream.close()
 
     def peek(self, size: int) -> bytes:
