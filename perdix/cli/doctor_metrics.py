@@ -33,8 +33,9 @@ def metrics_of_jobs(home: Home, files: JobFiles) -> Iterator[Finding]:
         if name not in live:
             yield Finding(f"metrics of {name}", ok=True, found="none configured: trained on exports only")
     checkups = _checked(list(live.values()))
-    for server in sorted({checkup.server for checkup in checkups.values() if isinstance(checkup, JobCheckup)}):
-        yield _of_server(home, server, [checkup for checkup in checkups.values() if _is_of(checkup, server)])
+    judged = [found for found in checkups.values() if isinstance(found, JobCheckup)]
+    for server in sorted({checkup.server for checkup in judged}):
+        yield _of_server(home, server, [checkup for checkup in judged if checkup.server == server])
     for name, found in checkups.items():
         if isinstance(found, Exception):
             said = f"{type(found).__name__}: {found}"
@@ -67,23 +68,16 @@ class _Asked:
 def _checked(jobs: Sequence[StreamJob]) -> Mapping[str, JobCheckup | Exception]:
     """Return job -> what was found, in the order of ``jobs``."""
     asked, now_s = _Asked(), WallClock().now_s()
-    found: dict[str, JobCheckup | Exception] = {}
 
     def call(job: StreamJob) -> Call[tuple[str, JobCheckup | Exception]]:
         server = "" if job.prometheus is None else job.prometheus.asked_as
         return Call(server, lambda: asked.check(job, now_s), lambda answer: [(job.name, answer)])
 
-    for name, answer in Calls(AT_ONCE, PER_SERVER).run(call(job) for job in jobs):
-        found[name] = answer
+    found = dict(Calls(AT_ONCE, PER_SERVER).run(call(job) for job in jobs))
     return {job.name: found[job.name] for job in jobs}
 
 
-def _is_of(found: JobCheckup | Exception, server: str) -> bool:
-    return isinstance(found, JobCheckup) and found.server == server
-
-
-def _of_server(home: Home, server: str, found: Sequence[JobCheckup | Exception]) -> Finding:
-    checkups = [one for one in found if isinstance(one, JobCheckup)]
+def _of_server(home: Home, server: str, checkups: Sequence[JobCheckup]) -> Finding:
     down = [checkup for checkup in checkups if not checkup.answers]
     check = f"prometheus {server}"
     if not down:
