@@ -74,11 +74,7 @@ class TrainedCapacity:
 
 
 def select_capacity(
-    frame: pd.DataFrame,
-    bounds_maximum: int,
-    seed: int = 0,
-    *,
-    families: tuple[type[Regressor], ...] = FAMILIES,
+    frame: pd.DataFrame, bounds_maximum: int, seed: int = 0, *, families: tuple[type[Regressor], ...] = FAMILIES
 ) -> TrainedCapacity:
     """Fit every family, judge each on the same held-out minutes, and return the best.
 

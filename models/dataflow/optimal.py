@@ -181,13 +181,7 @@ class _Traversal:
         """Return everything, after the rule of the target rate ratio had its say."""
         raised = self._raised()
         return Optimal(
-            self.graph.names,
-            self.unrounded,
-            self.instances,
-            self.table.instances,
-            self.target,
-            raised,
-            self.reasons,
+            self.graph.names, self.unrounded, self.instances, self.table.instances, self.target, raised, self.reasons
         )
 
     def _flow(self, upstream: str, downstream: str) -> Values:

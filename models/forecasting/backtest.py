@@ -93,11 +93,7 @@ def backtest(
 
 
 def backtest_fitted(
-    forecaster: Forecaster,
-    history: Workload,
-    *,
-    stops: Stops,
-    horizon_s: float | None = None,
+    forecaster: Forecaster, history: Workload, *, stops: Stops, horizon_s: float | None = None
 ) -> Backtest:
     """Judge a forecaster as it is, a champion for instance, without refitting; its record starts anew.
 

@@ -167,12 +167,7 @@ class TrainedLatency:
         return {**taught.to_state(), "profile": self.digest}
 
 
-def select_latency(
-    profile: Profile,
-    seed: int = 0,
-    *,
-    families: Sequence[Family] = FAMILIES,
-) -> TrainedLatency:
+def select_latency(profile: Profile, seed: int = 0, *, families: Sequence[Family] = FAMILIES) -> TrainedLatency:
     """Fit every family to a profile, judge each on points that it had not seen, and return the best.
 
     Ties go to the lower error of latency, then to the order of ``families``.

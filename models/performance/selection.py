@@ -96,11 +96,7 @@ class TrainedPerformance:
 
 
 def select_performance(
-    samples: Iterable[Sample],
-    seed: int = 0,
-    *,
-    families: Sequence[Family] = FAMILIES,
-    repeats: int = REPEATS,
+    samples: Iterable[Sample], seed: int = 0, *, families: Sequence[Family] = FAMILIES, repeats: int = REPEATS
 ) -> TrainedPerformance:
     """Search every family's grid, judge each by repeated cross-validation, and return them with the one to be used.
 

@@ -62,13 +62,7 @@ class PulledRange:
 
 
 def pull_missing(
-    jobs: Iterable[StreamJob],
-    home: Home,
-    lake: Lake,
-    now_s: float,
-    *,
-    history_days: int,
-    again: bool = False,
+    jobs: Iterable[StreamJob], home: Home, lake: Lake, now_s: float, *, history_days: int, again: bool = False
 ) -> Iterator[PulledRange]:
     """Pull what the lake lacks of each job that has a Prometheus, one after the other.
 
