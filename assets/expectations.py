@@ -113,8 +113,7 @@ def write_outcomes(outcomes: Sequence[ExpectationOutcome], path: Path, *, suite:
 def _validated(
     frame: Frame, suite: Suite, rules: Sequence[Rule], result_format: Mapping[str, Any]
 ) -> dict[str, ExpectationOutcome]:
-    # By name: Great Expectations reorders results.
-    named = {rule.name: rule for rule in rules}
+    named = {rule.name: rule for rule in rules}  # by name: Great Expectations reorders results
     found = validated(frame, [_expectation(suite, rule) for rule in rules], result_format)
     return {name: _outcome(named[name], item) for item in found if (name := item["expectation_config"]["meta"]["rule"])}
 

@@ -16,8 +16,7 @@ Counts = NDArray[np.int64]
 class Demand:
     """The workers of one job, second by second, where every change of their number restarts the job."""
 
-    # Seconds from the start at which the workers change, rising; the first is 0. Shape ``(runs,)``
-    starts_s: Counts
+    starts_s: Counts  # seconds from the start at which the workers change, rising; the first is 0. Shape ``(runs,)``
     counts: Counts  # workers of each size from then on, shape ``(runs, sizes)``
     sizes: tuple[Resources, ...]
     seconds: int  # length of the whole

@@ -139,8 +139,7 @@ class Expectation:
             reader = expected + np.mean([self._log_mean_worker(self.partitions, item) for item in ran])
             reads = slowest_reader(self.partitions, tried) - np.log(read_shares(self.partitions, tried))
             logs = np.minimum(logs, reader + reads)
-        # Where a scale-out ran itself, that counts as well: it is dealt alike whenever it runs.
-        there = 1.0 / own
+        there = 1.0 / own  # where a scale-out ran itself, that counts as well: it is dealt alike whenever it runs
         both = there + 1.0 / variances[sizes - 1]
         logs[sizes - 1] = (there * np.log([item.per_s for item in ran]) + logs[sizes - 1] / variances[sizes - 1]) / both
         variances[sizes - 1] = 1.0 / both

@@ -182,8 +182,7 @@ class _Trial:
 
 
 def _learnt(winner: CapacityCandidate, model: ScaleOuts) -> list[Evidence]:
-    # An error's mean is 0.8 of its standard deviation when it is normal.
-    relative = max(0.02, 1.25 * winner.score)
+    relative = max(0.02, 1.25 * winner.score)  # an error's mean is 0.8 of its standard deviation when it is normal
     return [
         Evidence(n, per_s, relative, model.newest_s, 1.0, winner.family)
         for n, per_s in winner.table.items()

@@ -89,8 +89,7 @@ class Skew:
         spared = held_up[:, -1:] - held_up[:, :-1]
         mean = self.likely @ by_share
         variance = self.likely @ (by_share - mean) ** 2 + spared.var(axis=0)
-        # The slowest of fewer workers is not as slow.
-        slowest = highest_of(tried) / highest_of(self.of)
+        slowest = highest_of(tried) / highest_of(self.of)  # the slowest of fewer workers is not as slow
         quicker = -self.log_speed * (1.0 - slowest[:-1])
         return np.minimum(mean + spared.mean(axis=0) + quicker, 0.0), variance + (0.5 * quicker) ** 2
 

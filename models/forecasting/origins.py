@@ -27,8 +27,7 @@ class Stops:
     """Where a walk over a history stops to forecast."""
 
     origins_s: Values  # epoch seconds, ascending, shape ``(stops,)``
-    # Which of them are judged; the others only fill the record. Of the same shape
-    scored: NDArray[np.bool_]
+    scored: NDArray[np.bool_]  # which of them are judged; the others only fill the record. Of the same shape
     blocks: int  # in how many stretches they lie; 0 when there is none
 
     @classmethod

@@ -67,8 +67,7 @@ def overloaded_points(points: Sequence[ProfilePoint], rates: HighestRates) -> tu
         for name in ("rate_per_s", "latency_ms", "throughput_per_s", "scale_out")
     )
     utilisations = offered / rates.per_s(sizes)
-    # A throughput that was not measured (NaN) says nothing.
-    behind = throughputs < KEEPS_UP * offered
+    behind = throughputs < KEEPS_UP * offered  # a throughput that was not measured (NaN) says nothing
     if behind.all():
         raise ValueError("no point of the profile kept up with what was offered: profile at lower rates")
     calm = ~behind & (utilisations <= np.median(utilisations[~behind]))

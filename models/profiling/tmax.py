@@ -180,8 +180,7 @@ def _better(known: Sequence[Known]) -> str:
 
 
 def _line(sizes: Values, rates: Values, weights: Values) -> Values:
-    # Relative errors: 5 % of two workers weigh what 5 % of twenty do.
-    scale = np.sqrt(weights) / rates
+    scale = np.sqrt(weights) / rates  # relative errors: 5 % of two workers weigh what 5 % of twenty do
     rows = np.column_stack([sizes, np.ones_like(sizes)]) * scale[:, None]
     prior = [0.0, SLOPE_WITHOUT_FURTHER / rates.min()]
     found, _ = nnls(np.vstack([rows, prior]), np.append(scale * rates, 0.0))

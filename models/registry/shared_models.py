@@ -11,8 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-# No stream job can be called so: names of jobs name folders.
-PREFIX = "*/"
+PREFIX = "*/"  # no stream job can be called so: names of jobs name folders
 _REFERENCE = re.compile(r'"(\*/[0-9a-f]{64})"')
 
 

@@ -96,8 +96,7 @@ def _profiled(name: str, config: dict[str, Any], *, show: bool) -> dict[str, Any
     from perdix.cli.stores import home
     from perdix.twin.parameters import load_twin
 
-    # What is wrong is said before anything is begun.
-    chosen = ProfileConfig(**config)
+    chosen = ProfileConfig(**config)  # what is wrong is said before anything is begun
     if chosen.live:
         plan = live_plan_of(chosen, *profilable_job(Workspace(), name))
     else:

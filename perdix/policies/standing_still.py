@@ -119,8 +119,7 @@ def _size(situation: Situation, shares: Mapping[int, float], late_at: LateAt) ->
         return runs, "nothing is known of its capacity yet"
     inside = {n: share for n, share in shares.items() if bounds.minimum <= n <= bounds.maximum}
     measured = {n: late_at.share(n, share) for n, share in inside.items()}
-    # Who falls behind now may do so for the first time.
-    late = shares[runs] if _behind(situation) else measured[runs]
+    late = shares[runs] if _behind(situation) else measured[runs]  # who falls behind now may do so for the first time
     if _overspent(situation, late, budget):
         spent = f"{runs} would have been late in {late:.1%} of the last minutes"
         return _larger(situation, inside, budget, spent)

@@ -22,8 +22,7 @@ class TwinDeployments:
 
     parameters: TwinParameters
     recording: Recording  # what they replay
-    # Of the job in production. Deployments have other workers and another fall of the keys
-    seed: int = 0
+    seed: int = 0  # of the job in production. Deployments have other workers and another fall of the keys
     start_s: int = 0  # epoch second at which they are deployed
     scraping: Scraping = field(default_factory=lambda: Scraping(interval_s=5.0))
     side_by_side: bool = True

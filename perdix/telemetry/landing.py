@@ -28,8 +28,7 @@ class ExportFile:
 
     path: Path
     name: str  # its name for people: relative to the folder that was given
-    # Its partition in the lake. The same file has the same one, wherever it is ingested from
-    source: str
+    source: str  # its partition in the lake. The same file has the same one, wherever it is ingested from
     problem: str = ""  # why it cannot be read; empty when it may be
     hint: Hint = _NO_HINT  # what the user knows of it and it does not say
 

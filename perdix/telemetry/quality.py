@@ -24,8 +24,7 @@ class Quality:
     """What can be said of a window."""
 
     ok: bool  # a decision may be made
-    # What is needed is absent or stale: nothing is known of the job now. Implies not ``ok``
-    blind: bool
+    blind: bool  # what is needed is absent or stale: nothing is known of the job now. Implies not ``ok``
     # One sentence per finding, for the ledger and for ``perdix explain``. Empty when all is well
     problems: tuple[str, ...]
     # Needed metric -> share (0..1) of the grid that has a value

@@ -17,8 +17,7 @@ class Fleet:
     # counts, nor on a host that is gone
     members: Mapping[str, tuple[Instance, ...]]
     moving: frozenset[str]  # instances that are being replaced by one elsewhere
-    # Host -> room. All that is listed takes its part, also what starts and what stops
-    rooms: Mapping[str, Room]
+    rooms: Mapping[str, Room]  # host -> room. All that is listed takes its part, also what starts and what stops
 
     @classmethod
     def of(cls, situation: HostsSituation) -> Fleet:

@@ -14,8 +14,7 @@ from perdix.telemetry.window import Values
 class Stretch:
     """Seconds of a dataflow; operators and edges in the order of its wiring."""
 
-    # Records processed in each second, of a source: emitted. Shape ``(seconds, operators)``
-    processed: Values
+    processed: Values  # records processed in each second, of a source: emitted. Shape ``(seconds, operators)``
     # worked_s, back_pressured_s: seconds that an operator's instances worked together, as instrumentation counts it,
     # and that each of them waited for room, ``(seconds, operators)``
     worked_s: Values
