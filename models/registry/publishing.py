@@ -32,7 +32,8 @@ def publish(
     _refuse_twins(publication.candidates)
     details = publication.details if len(publication.details) <= detail_limit else ()
     experiment_id = client.get_experiment_by_name(publication.name).experiment_id
-    writer = RunWriter(client, experiment_id, publication.started_at_s, _provenance(publication))
+    origin = {**origin_tags("training", publication.data.digest), "perdix.jobs": str(len(publication.fleet))}
+    writer = RunWriter(client, experiment_id, publication.started_at_s, {**origin, **publication.tags})
     recorder = _Recorder(writer, publication)
     with writer.run(_parent_name(publication, fleet), {}) as parent:
         recorder.log_parent(parent, fleet)
@@ -153,14 +154,6 @@ def _why_not(candidate: Candidate) -> str:
     (most, _), failed, tried = reasons.most_common(1)[0], reasons.total(), len(candidate.per_job)
     others = f" ({len(reasons) - 1} other reasons: jobs.json)" if len(reasons) > 1 else ""
     return f"on {failed} of {tried} job{'' if tried == 1 else 's'}: {most[:LONGEST_REASON]}{others}"
-
-
-def _provenance(publication: Publication) -> dict[str, str]:
-    return {
-        **origin_tags("training", publication.data.digest),
-        "perdix.jobs": str(len(publication.fleet)),
-        **publication.tags,
-    }
 
 
 def _parent_name(publication: Publication, fleet: Fleet) -> str:

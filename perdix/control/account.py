@@ -108,17 +108,13 @@ def _forecast(forecast: Forecast, beliefs: Beliefs) -> dict[str, Any]:
     for probability in (0.9, 0.95):
         if probability in forecast.quantiles:
             document[f"maximum_p{100 * probability:.0f}_per_s"] = _short(forecast.maximum_per_s(quantile=probability))
-    ends = [min(int(at_s / forecast.step_s), len(forecast.mean)) for at_s in FORECAST_POINTS_S]
-    document["mean_per_s"] = {f"{at_s:.0f} s": _short(float(forecast.mean[end - 1])) for at_s, end in _pairs(ends)}
+    ends = {s: end for s in FORECAST_POINTS_S if (end := min(int(s / forecast.step_s), len(forecast.mean))) > 0}
+    document["mean_per_s"] = {f"{at_s:.0f} s": _short(float(forecast.mean[end - 1])) for at_s, end in ends.items()}
     if len(beliefs.members) > 1:
         document["members"] = [
             {"family": one.family, "weight": _short(one.weight), "wape": _short(one.wape)} for one in beliefs.members
         ]
     return document
-
-
-def _pairs(ends: Sequence[int]) -> list[tuple[float, int]]:
-    return [(at_s, end) for at_s, end in zip(FORECAST_POINTS_S, ends, strict=True) if end > 0]
 
 
 def _downtimes(downtimes: Downtimes) -> dict[str, float | None]:
@@ -164,13 +160,11 @@ def _size(size: SizedWorker) -> dict[str, Any]:
 
 def kept_stages(plan: Sequence[Planned]) -> list[Planned]:
     """Return the stages at :data:`PLAN_AT_S`, the last one, and the first of those that change the workers."""
-    always = {k for k, stage in enumerate(plan) if _at_a_mark(stage)} | ({len(plan) - 1} if plan else set())
+    ends_s = [stage.after_s + stage.lasts_s for stage in plan]
+    always = {k for k, stage in enumerate(plan) if any(stage.after_s <= s < ends_s[k] for s in PLAN_AT_S)}
+    always |= {len(plan) - 1} if plan else set()
     changes = [k for k in range(1, len(plan)) if k not in always and plan[k].scale_out != plan[k - 1].scale_out]
     return [plan[k] for k in sorted({*always, *changes[: PLAN_ROWS - len(always)]})]
-
-
-def _at_a_mark(stage: Planned) -> bool:
-    return any(stage.after_s <= then_s < stage.after_s + stage.lasts_s for then_s in PLAN_AT_S)
 
 
 def _planned(stage: Planned) -> dict[str, Any]:

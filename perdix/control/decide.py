@@ -158,8 +158,9 @@ def _impossible(proposed: object, situation: Situation) -> str | None:
     if wanted != situation.scale_out and not bounds.minimum <= wanted <= bounds.maximum:
         return f"it answered {wanted}, outside {bounds.minimum}..{bounds.maximum}"
     wrong = _impossible_mix(proposed, situation) if proposed.mix else None
-    if wrong is None and proposed.recovery_s is not None and not _is_time(proposed.recovery_s):
-        wrong = f"it predicted a recovery of {proposed.recovery_s!r} s"
+    recovery_s: object = proposed.recovery_s
+    if wrong is None and recovery_s is not None and not (isinstance(recovery_s, int | float) and recovery_s >= 0):
+        wrong = f"it predicted a recovery of {recovery_s!r} s"
     if wrong is not None:
         return wrong
     try:
@@ -179,10 +180,6 @@ def _impossible_mix(proposed: Decision, situation: Situation) -> str | None:
     if sum(counts) != proposed.scale_out:
         return f"it answered {proposed.scale_out} workers and a mix of {sum(counts)}"
     return None
-
-
-def _is_time(value: object) -> bool:
-    return isinstance(value, int | float) and value >= 0
 
 
 def _contradicted(decision: Decision, situation: Situation, circumstances: Circumstances) -> Decision:

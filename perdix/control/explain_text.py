@@ -185,7 +185,8 @@ def _lines(explanation: Explanation) -> Iterator[str]:
     if explanation.pause is not None:
         yield f"Paused until {_time(explanation.pause.until_s)}. {explanation.pause.why}".rstrip()
     if entry is None:
-        yield f"{explanation.job}: no decision is in the ledger{_by(explanation.at_s)}."
+        until = "" if explanation.at_s is None else f" up to {_time(explanation.at_s)}"
+        yield f"{explanation.job}: no decision is in the ledger{until}."
         return
     yield from _decided(explanation.job, entry)
     account = entry.intent.explanation
@@ -362,10 +363,6 @@ def _came_of(entry: Entry) -> Iterator[str]:
 def _part(seen: Document, key: str, name: str, unit: str) -> str | None:
     value = seen.get(key)
     return None if value is None else f"{name} {value:,.0f}{unit}"
-
-
-def _by(at_s: float | None) -> str:
-    return "" if at_s is None else f" up to {_time(at_s)}"
 
 
 def _time(at_s: float) -> str:

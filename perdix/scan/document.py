@@ -55,14 +55,11 @@ def document(scan: Scan) -> dict[str, Any]:
 
 def by_saving(jobs: Sequence[Judged]) -> list[Judged]:
     """Return the jobs with what saves most first, and those that cannot be judged last."""
-    return sorted(
-        jobs,
-        key=lambda judged: (
-            judged.advice is None,
-            -judged.advice.saved_workers if judged.advice else 0.0,
-            judged.job.name,
-        ),
-    )
+
+    def place(one: Judged) -> tuple[bool, float, str]:
+        return one.advice is None, -one.advice.saved_workers if one.advice else 0.0, one.job.name
+
+    return sorted(jobs, key=place)
 
 
 def _row(judged: Judged, price: WorkerPrice | None) -> dict[str, Any]:

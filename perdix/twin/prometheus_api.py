@@ -17,6 +17,9 @@ from perdix.twin.promql_evaluation import LOOKBACK_S, evaluate
 
 MAXIMUM_POINTS: Final = 11_000
 Answer = tuple[int, dict[str, Any]]
+# Of /api/v1/status/buildinfo: a Prometheus of version 0, for that is what the twin is
+BUILD_INFORMATION: Final = 200, {"status": "success", "data": {"version": "0.0.0-perdix-twin", "goVersion": "none"}}
+UNAVAILABLE: Final = 503, {"status": "error", "errorType": "unavailable", "error": "the server is down for a drill"}
 _TOO_MANY: Final = (
     "exceeded maximum resolution of 11,000 points per timeseries. Try decreasing the query resolution (?step=XX)"
 )
@@ -52,16 +55,6 @@ def query(living: LivingTwin, parameters: Mapping[str, str], now_s: float, newes
         return _bad(str(error))
     vector = [{"metric": labels, "value": _points(np.array([time_s]), values)[0]} for labels, values in results]
     return _success("vector", vector)
-
-
-def build_information() -> Answer:
-    """Answer ``/api/v1/status/buildinfo``: a Prometheus of version 0, for that is what the twin is."""
-    return 200, {"status": "success", "data": {"version": "0.0.0-perdix-twin", "goVersion": "none"}}
-
-
-def unavailable(message: str) -> Answer:
-    """Return the form of a server that cannot answer."""
-    return 503, {"status": "error", "errorType": "unavailable", "error": message}
 
 
 def _evaluated(
