@@ -18,14 +18,8 @@ from perdix.twin.promql_evaluation import LOOKBACK_S, evaluate
 MAXIMUM_POINTS: Final = 11_000
 Answer = tuple[int, dict[str, Any]]
 # Of /api/v1/status/buildinfo: a Prometheus of version 0, for that is what the twin is
-BUILD_INFORMATION: Final[Answer] = (
-    200,
-    {"status": "success", "data": {"version": "0.0.0-perdix-twin", "goVersion": "none"}},
-)
-UNAVAILABLE: Final[Answer] = (
-    503,
-    {"status": "error", "errorType": "unavailable", "error": "the server is down for a drill"},
-)
+BUILD: Final[dict[str, Any]] = {"status": "success", "data": {"version": "0.0.0-perdix-twin", "goVersion": "none"}}
+DOWN: Final[dict[str, Any]] = {"status": "error", "errorType": "unavailable", "error": "the server is down for a drill"}
 _TOO_MANY: Final = (
     "exceeded maximum resolution of 11,000 points per timeseries. Try decreasing the query resolution (?step=XX)"
 )

@@ -105,7 +105,7 @@ class _Handler(BaseHTTPRequestHandler):
         if trouble.delay_s:
             self.face.closing.wait(trouble.delay_s)
         if trouble.down:
-            self._send(*api.UNAVAILABLE)
+            self._send(503, api.DOWN)
             return
         address = urlsplit(self.path)
         try:
@@ -120,7 +120,7 @@ class _Handler(BaseHTTPRequestHandler):
         if path == "/-/healthy" and self.command == "GET":
             return 200, {"status": "success"}
         if path == "/api/v1/status/buildinfo" and self.command == "GET":
-            return api.BUILD_INFORMATION
+            return 200, api.BUILD
         if path in {"/api/v1/query_range", "/api/v1/query"} and self.command in {"GET", "POST"}:
             parameters = dict(parse_qsl(query)) | dict(parse_qsl(body.decode()))
             newest_s = self.face.trouble.newest_s
