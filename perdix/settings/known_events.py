@@ -16,7 +16,7 @@ from typing import Annotated, Any, Self
 from zoneinfo import ZoneInfo, available_timezones
 
 from cronsim import CronSim, CronSimError
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from perdix.settings.durations import seconds_of
 from perdix.settings.nearest_name import meant
@@ -54,41 +54,34 @@ def checked_cron(cron: str) -> str:
     return cron
 
 
+def _zoned(times: tuple[datetime, ...]) -> tuple[datetime, ...]:
+    if any(time.tzinfo is None for time in times):
+        raise ValueError("give a time zone, for example 2026-01-31T06:00:00Z")
+    return tuple(datetime.combine(time.date(), time.timetz()) for time in times)
+
+
+def _of_this_world(timezone: str) -> str:
+    try:
+        ZoneInfo(timezone)
+    except (LookupError, ValueError, OSError):
+        fix = meant(timezone, available_timezones(), "write for example Europe/Berlin")
+        raise ValueError(f"not a known time zone; {fix}") from None
+    return timezone
+
+
+Times = Annotated[tuple[datetime, ...], BeforeValidator(_several), Field(min_length=1), AfterValidator(_zoned)]
+
+
 class KnownEvent(Strict):
     """Something that is known to change the load."""
 
-    # When it starts: one time or several, each with its zone
-    at: Annotated[tuple[datetime, ...], BeforeValidator(_several), Field(min_length=1)] | None = None
-    cron: str | None = None  # or: five fields, as Debian's cron reads them, in ``timezone`` (UTC if left out)
-    timezone: str | None = None
+    at: Times | None = None  # when it starts: one time or several, each with its zone
+    # Or: five fields, as Debian's cron reads them, in ``timezone`` (UTC if left out)
+    cron: Annotated[str, AfterValidator(checked_cron)] | None = None
+    timezone: Annotated[str, AfterValidator(_of_this_world)] | None = None
     lasts: Annotated[float, BeforeValidator(_seconds), Field(gt=0, le=LONGEST_S)]  # seconds, or a text such as ``45m``
     # The load that is expected while it lasts, as a multiple of what is forecast without it
     factor: Annotated[float, Field(gt=0, le=MOST_TIMES)]
-
-    @field_validator("at")
-    @classmethod
-    def _zoned(cls, times: tuple[datetime, ...] | None) -> tuple[datetime, ...] | None:
-        if times is None:
-            return None
-        if any(time.tzinfo is None for time in times):
-            raise ValueError("give a time zone, for example 2026-01-31T06:00:00Z")
-        return tuple(datetime.combine(time.date(), time.timetz()) for time in times)
-
-    @field_validator("cron")
-    @classmethod
-    def _five_fields(cls, cron: str | None) -> str | None:
-        return None if cron is None else checked_cron(cron)
-
-    @field_validator("timezone")
-    @classmethod
-    def _of_this_world(cls, name: str | None) -> str | None:
-        if name is not None:
-            try:
-                ZoneInfo(name)
-            except (LookupError, ValueError, OSError):
-                fix = meant(name, available_timezones(), "write for example Europe/Berlin")
-                raise ValueError(f"not a known time zone; {fix}") from None
-        return name
 
     @model_validator(mode="after")
     def _unambiguous(self) -> Self:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, Field, field_validator
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from perdix.settings.size_grid import Grid
 from perdix.settings.strict import Strict
@@ -33,16 +33,27 @@ def _with_a_program(words: tuple[str, ...]) -> tuple[str, ...]:
     return words
 
 
+def _having(words: tuple[str, ...], *places: str) -> tuple[str, ...]:
+    for place in places:
+        if not any(place in word for word in words):
+            raise ValueError(f"{place} stands nowhere in it; write it where the number belongs")
+    return words
+
+
 Command = Annotated[tuple[str, ...], BeforeValidator(_words), AfterValidator(_with_a_program)]
 """Words of a command; no shell reads them. A text is split as a shell would."""
+WithARate = Annotated[Command, AfterValidator(lambda words: _having(words, PER_S))]
+WithASize = Annotated[Command, AfterValidator(lambda words: _having(words, CPU_CORES, MEMORY_MB))]
 
 
 class Profiling(Strict):
     """Commands that put a running job under load."""
 
-    load: Command  # lets ``{per_s}`` records/s arrive until it is ended by SIGTERM
+    load: WithARate  # lets ``{per_s}`` records/s arrive until it is ended by SIGTERM
     fail: Command | None = None  # lets one worker fail, as a machine does that is lost; the job comes back by itself
-    resize: Command | None = None  # gives the job's only worker ``{cpu_cores}`` cores and ``{memory_mb}`` MB, and ends
+    resize: WithASize | None = (
+        None  # gives the job's only worker ``{cpu_cores}`` cores and ``{memory_mb}`` MB, and ends
+    )
     restore: Command | None = None  # undoes what ``resize`` did, and ends
     sizes: Grid | None = None  # what ``resize`` may be asked for
     # Records/s that ``load`` is asked for at most while sizes are sampled
@@ -52,20 +63,3 @@ class Profiling(Strict):
         """Return those that are named."""
         given = {"load": self.load, "fail": self.fail, "resize": self.resize, "restore": self.restore}
         return {name: words for name, words in given.items() if words is not None}
-
-    @field_validator("load")
-    @classmethod
-    def _with_a_rate(cls, words: tuple[str, ...]) -> tuple[str, ...]:
-        return _having(words, PER_S)
-
-    @field_validator("resize")
-    @classmethod
-    def _with_a_size(cls, words: tuple[str, ...] | None) -> tuple[str, ...] | None:
-        return None if words is None else _having(words, CPU_CORES, MEMORY_MB)
-
-
-def _having(words: tuple[str, ...], *places: str) -> tuple[str, ...]:
-    for place in places:
-        if not any(place in word for word in words):
-            raise ValueError(f"{place} stands nowhere in it; write it where the number belongs")
-    return words
