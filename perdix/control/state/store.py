@@ -10,6 +10,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
+from typing import NoReturn
 
 import sqlalchemy as sa
 
@@ -82,17 +83,10 @@ class _Shared:
         return self.reading()  # nothing is half done when its one statement fails
 
 
-@dataclass(frozen=True)
-class _Seen:
+class _Seen(_Shared):
     """One open transaction that only reads."""
 
-    connection: sa.Connection
-
-    @contextmanager
-    def reading(self) -> Iterator[sa.Connection]:
-        yield self.connection
-
-    def writing(self) -> AbstractContextManager[sa.Connection]:
+    def writing(self) -> NoReturn:
         raise RuntimeError("this transaction only reads")
 
     writing_once = writing
