@@ -91,6 +91,8 @@ def own_physics(name: str, learned: Learned, objectives: Objectives) -> OwnPhysi
     arrivals, seconds, notes = _arrivals(name, learned.load, unit)
     table = [unit * learned.capacities[n].per_s for n in range(1, learned.maximum + 1)]
     standstill_s = learned.restarts.standstill_s
+    # Without queueing: the usual latency, and never so much that nothing could hold
+    base_ms = min(learned.usual_latency_ms or ASSUMED_BASE_MS, objectives.latency_p95_ms / TIMES_USUAL)
     parameters = TwinParameters.model_validate(
         {
             "name": name,
@@ -104,7 +106,7 @@ def own_physics(name: str, learned: Learned, objectives: Objectives) -> OwnPhysi
             },
             "keys": {"skew_spread": 0.0, "wobble": 0.0},
             "restart": {} if standstill_s is None else _restart(standstill_s),
-            "latency": {"base_ms": _base_ms(learned, objectives)},
+            "latency": {"base_ms": base_ms},
             "workload": {"shape": "constant", "peak_per_s": UNIT_PER_S},
             "start_scale_out": 1,
         }
@@ -136,8 +138,3 @@ def _arrivals(name: str, load: Workload, unit: float) -> tuple[Values, int, tupl
 def _restart(standstill_s: float) -> dict[str, dict[str, float]]:
     median_s = min(max(standstill_s, SHORTEST_STANDSTILL_S), LONGEST_STANDSTILL_S)
     return {kind: {"median_s": median_s, "spread": 0.0} for kind in ("out", "in")}
-
-
-def _base_ms(learned: Learned, objectives: Objectives) -> float:
-    """Return the latency without queueing: the usual one, and never so much that nothing could hold."""
-    return min(learned.usual_latency_ms or ASSUMED_BASE_MS, objectives.latency_p95_ms / TIMES_USUAL)

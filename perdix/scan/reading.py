@@ -47,11 +47,6 @@ class Past:
     warnings: tuple[str, ...] = ()  # what the server warned of, or what could not be asked, in words
 
 
-def fitting_step_s(days: float) -> float:
-    """Return the step at which so many days fit into one page of Prometheus' answer: whole minutes, in seconds."""
-    return MINUTE_S * max(1, math.ceil(days * DAY_S / MINUTE_S / (POINTS_PER_PAGE - 1)))
-
-
 def read_past(
     client: Pulls,
     queries: EngineQueries,
@@ -67,7 +62,8 @@ def read_past(
 
     ``on_read``: called after each answer, for progress.
     """
-    step_s = fitting_step_s(days)
+    minutes = max(1, math.ceil(days * DAY_S / MINUTE_S / (POINTS_PER_PAGE - 1)))  # at which all fits into one page
+    step_s = MINUTE_S * minutes
     end_s = math.floor(now_s / (COARSER * step_s)) * COARSER * step_s
     start_s = end_s - math.floor(days * DAY_S / step_s) * step_s
     asked = _Asked(client, queries, job, start_s, end_s)

@@ -81,7 +81,7 @@ def _series(document: Any) -> Iterator[RawSeries | Quarantined]:
         numbers = np.array(values, dtype=np.float64) if _plain(values) else None
     except (OverflowError, ValueError, TypeError):
         times_ms = numbers = None
-    if times_ms is not None and numbers is not None and _in_range(times_ms):
+    if times_ms is not None and numbers is not None and np.all((times_ms >= FIRST_MS) & (times_ms <= LAST_MS)):
         if len(values):
             yield RawSeries(*named, times_ms, numbers)
         return
@@ -98,7 +98,3 @@ def _whole(times: list[Any]) -> bool:
 
 def _plain(values: list[Any]) -> bool:
     return set(map(type, values)) <= {int, float, type(None)}  # numpy turns None into NaN
-
-
-def _in_range(times_ms: np.ndarray[Any, np.dtype[np.int64]]) -> bool:
-    return bool(np.all((times_ms >= FIRST_MS) & (times_ms <= LAST_MS)))
