@@ -13,8 +13,7 @@ from perdix.control.rejections import Rejections
 from perdix.models.capacity.contract import Estimate
 from perdix.models.forecasting.contract import Forecast
 from perdix.models.forecasting.known_events import Expected
-from perdix.models.recovery.downtime import Downtimes
-from perdix.policies.contract import AgainstFixed, Candidate, Planned, Situation, SizedWorker
+from perdix.policies.contract import Candidate, Planned, Situation, SizedWorker
 
 FORECAST_POINTS_S = (60.0, 300.0, 600.0, 900.0)
 PLAN_AT_S = (0.0, 299.0, 899.0, 1_799.0, 3_599.0)  # of the plan, its stages then: now, in 5, 15, 30 and 60 min
@@ -22,6 +21,7 @@ PLAN_ROWS = 12  # of a plan that changes the workers all the time
 MOST_CAPACITIES = 24
 MOST_CANDIDATES = 24
 MOST_EVENTS = 8
+DOWNTIMES = ("out_s", "in_s", "failure_s", "lost_s", "failure_lost_s")
 WHOLE_FROM = 1_000.0  # a number that a sentence gives to the last digit must not be another one in the table beside it
 
 
@@ -45,7 +45,7 @@ def account(
         document["believed"] = {
             "forecast": _forecast(situation.forecast, beliefs),
             "capacities": _capacities(situation.capacities, situation),
-            "downtimes_s": _downtimes(situation.downtimes),
+            "downtimes_s": {kind: _short(getattr(situation.downtimes, kind)) for kind in DOWNTIMES},
             "since_rescale_s": _short(situation.since_rescale_s),
         }
         if beliefs.events:
@@ -60,7 +60,8 @@ def account(
         if verdict.proposed.budget_left is not None:
             document["error_budget_left"] = _short(verdict.proposed.budget_left)
         if verdict.proposed.against_fixed is not None:
-            document["against_fixed"] = _against_fixed(verdict.proposed.against_fixed)
+            against = vars(verdict.proposed.against_fixed).items()
+            document["against_fixed"] = {name: one if isinstance(one, bool) else _short(one) for name, one in against}
         if verdict.guarded:
             proposed = verdict.proposed
             document["proposed"] = {
@@ -117,11 +118,6 @@ def _forecast(forecast: Forecast, beliefs: Beliefs) -> dict[str, Any]:
     return document
 
 
-def _downtimes(downtimes: Downtimes) -> dict[str, float | None]:
-    known = {kind: getattr(downtimes, kind) for kind in ("out_s", "in_s", "failure_s", "lost_s", "failure_lost_s")}
-    return {kind: _short(value) for kind, value in known.items()}
-
-
 def _capacities(capacities: Mapping[int, Estimate], situation: Situation) -> list[dict[str, Any]]:
     near = sorted(capacities, key=lambda n: (abs(n - situation.scale_out), n))[:MOST_CAPACITIES]
     return [
@@ -176,10 +172,6 @@ def _planned(stage: Planned) -> dict[str, Any]:
         "late_share": _short(stage.late_share),
         "worker_s": _short(stage.worker_s),
     }
-
-
-def _against_fixed(against: AgainstFixed) -> dict[str, Any]:
-    return {name: value if isinstance(value, bool) else _short(value) for name, value in vars(against).items()}
 
 
 def _candidate(candidate: Candidate) -> dict[str, Any]:

@@ -57,7 +57,7 @@ def _short(explanation: Explanation, now_s: float | None) -> Iterator[str]:
     yield from _table(intent)
     last = explanation.last_rescale
     if last is not None and last.decision_id != entry.decision_id:
-        yield f"Last rescale: {_time(last.intent.made_s)}, {_change(last.intent)}, {last.state.value}."
+        yield f"Last rescale: {in_utc(last.intent.made_s)}, {_change(last.intent)}, {last.state.value}."
     at_s = None if explanation.at_s is None else math.ceil(explanation.at_s)  # not before the decision of that second
     at = "" if at_s is None else f" --at {datetime.fromtimestamp(at_s, UTC):%Y-%m-%dT%H:%M:%SZ}"
     yield f"All of it: perdix explain {job}{at} --verbose"
@@ -69,7 +69,7 @@ def _unusual(explanation: Explanation) -> str:
     if pause is not None:
         if explanation.entry is not None and explanation.entry.intent.reason == Reason.HOLD_PAUSED:
             return ""
-        return f"paused until {_time(pause.until_s)}. {pause.why}".rstrip()
+        return f"paused until {in_utc(pause.until_s)}. {pause.why}".rstrip()
     repeated = (
         explanation.entry is not None and status is not None and status.sentence == explanation.entry.intent.sentence
     )
@@ -86,7 +86,7 @@ def _wanted(intent: Intent) -> str:
 
 
 def _made(entry: Entry, ago: str) -> str:
-    made = f"{_time(entry.intent.made_s)}{ago}"
+    made = f"{in_utc(entry.intent.made_s)}{ago}"
     if entry.ticks > 1 and entry.last_s is not None:
         return f"{made}, the same in {entry.ticks} ticks until {_clock(entry.last_s, entry.intent.made_s)}"
     return made
@@ -183,9 +183,9 @@ def _lines(explanation: Explanation) -> Iterator[str]:
     if explanation.status is not None:
         yield f"{explanation.job}: {explanation.status.status}. {explanation.status.sentence}".rstrip()
     if explanation.pause is not None:
-        yield f"Paused until {_time(explanation.pause.until_s)}. {explanation.pause.why}".rstrip()
+        yield f"Paused until {in_utc(explanation.pause.until_s)}. {explanation.pause.why}".rstrip()
     if entry is None:
-        until = "" if explanation.at_s is None else f" up to {_time(explanation.at_s)}"
+        until = "" if explanation.at_s is None else f" up to {in_utc(explanation.at_s)}"
         yield f"{explanation.job}: no decision is in the ledger{until}."
         return
     yield from _decided(explanation.job, entry)
@@ -199,7 +199,7 @@ def _lines(explanation: Explanation) -> Iterator[str]:
     last = explanation.last_rescale
     if last is not None and last.decision_id != entry.decision_id:
         change = _change(last.intent)
-        yield f"Last rescale: {_time(last.intent.made_s)}, {change}, {last.state}: {last.intent.sentence}"
+        yield f"Last rescale: {in_utc(last.intent.made_s)}, {change}, {last.state}: {last.intent.sentence}"
         yield from _came_of(last)
     for note in account.get("notes", ()):
         yield f"Note: {note}"
@@ -208,7 +208,7 @@ def _lines(explanation: Explanation) -> Iterator[str]:
 def _decided(job: str, entry: Entry) -> Iterator[str]:
     intent = entry.intent
     how = "" if intent.act else ", advice only"
-    yield f"{job} at {_time(intent.made_s)}: {_wanted(intent)} ({intent.reason}, by {intent.policy}{how})"
+    yield f"{job} at {in_utc(intent.made_s)}: {_wanted(intent)} ({intent.reason}, by {intent.policy}{how})"
     yield f"  {intent.sentence}"
     if entry.ticks > 1 and entry.last_s is not None:
         until = _clock(entry.last_s, intent.made_s)
@@ -245,7 +245,7 @@ def _seen(seen: Document) -> Iterator[str]:
 def _rejected(rejected: Document) -> Iterator[str]:
     for one in rejected.values():
         values = "1 value" if one["count"] == 1 else f"{one['count']:,} values"
-        yield f"  Rejected so far: {values}, the newest at {_time(one['newest_s'])}: {one['sentence']}"
+        yield f"  Rejected so far: {values}, the newest at {in_utc(one['newest_s'])}: {one['sentence']}"
 
 
 def _believed(believed: Document | None, explanation: Explanation, counted: Mapping[int, Document]) -> Iterator[str]:
@@ -289,7 +289,7 @@ def _capacities(capacities: Sequence[Document], counted: Mapping[int, Document])
 
 def _event(event: Document) -> str:
     lasts = in_words(event["end_s"] - event["start_s"])
-    said = f"  Known event {event['name']}, {_time(event['start_s'])} for {lasts}: {event['factor']:g} times the load"
+    said = f"  Known event {event['name']}, {in_utc(event['start_s'])} for {lasts}: {event['factor']:g} times the load"
     if event["reckoned_with"]:
         return f"{said}, believed to {event['share']:.0%}"
     return f"{said}, left out: lately {event['share']:.0%} of that change came true"
@@ -365,11 +365,7 @@ def _part(seen: Document, key: str, name: str, unit: str) -> str | None:
     return None if value is None else f"{name} {value:,.0f}{unit}"
 
 
-def _time(at_s: float) -> str:
-    return in_utc(at_s)
-
-
 def _clock(at_s: float, beside_s: float) -> str:
     """Return a time without the date that stands beside it already."""
-    whole = _time(at_s)
-    return whole.split(" ", 1)[1] if whole[:10] == _time(beside_s)[:10] else whole
+    whole = in_utc(at_s)
+    return whole.split(" ", 1)[1] if whole[:10] == in_utc(beside_s)[:10] else whole

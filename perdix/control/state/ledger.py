@@ -125,9 +125,7 @@ class Intent:
     @property
     def first_state(self) -> State:
         """The state in which the ledger takes it."""
-        if not self.act:
-            return State.ADVISED
-        return State.INTENT if self.rescales else State.HELD
+        return State.ADVISED if not self.act else State.INTENT if self.rescales else State.HELD
 
 
 _ASK = decisions.update().where(_ID).values(asked_token=sa.bindparam("token"))
