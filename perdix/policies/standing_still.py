@@ -136,7 +136,7 @@ def _overspent(situation: Situation, share: float, budget: float) -> bool:
 
 
 def _behind(situation: Situation) -> bool:
-    return (situation.lag_records or 0.0) > BEHIND_S * max(situation.workload_per_s, 1.0)
+    return situation.behind and (situation.lag_records or 0.0) > BEHIND_S * situation.workload_per_s
 
 
 def _larger(situation: Situation, shares: Mapping[int, float], budget: float, spent: str) -> tuple[int, str]:

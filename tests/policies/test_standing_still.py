@@ -274,6 +274,14 @@ def test_who_falls_behind_goes_to_a_size_that_takes_the_present_load():
     assert 40.0 * decision.scale_out > 300.0
 
 
+def test_a_job_of_a_record_in_twenty_seconds_falls_behind_as_one_of_many():
+    assert "rescaled not long ago" in stand_still(situation(2, since_rescale_s=60.0), "perdix").sentence
+    for per_s in (1.0, 5e-4):
+        slow = situation(2, per_s * NOISE, lag_records=6_000.0 * per_s + 4.0, since_rescale_s=60.0)
+        slow = replace(slow, capacities={n: Estimate(n, *[40.0 * per_s * n] * 3, True, "") for n in range(1, 13)})
+        assert stand_still(slow, "perdix").scale_out > 2, per_s
+
+
 def test_and_to_one_that_works_off_what_waits_in_the_time_to_recover():
     """A size that takes a record more than arrives never catches up: 3 -> 6 -> 7 -> 12 workers in seven minutes."""
     minutes = np.concatenate([NOISE, [300.0, 300.0]])
