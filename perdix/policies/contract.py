@@ -18,6 +18,7 @@ from perdix.settings.stream_job import Bounds, Objectives
 from perdix.telemetry.lateness import SeenLate
 from perdix.telemetry.window import Values
 
+TINY_PER_S = 1e-6  # records/s: less is no load
 LITTLE_WAITS_S = 5.0  # of the load in the consumer lag: what flickers, and no backlog
 
 

@@ -132,6 +132,13 @@ def test_the_lag_that_counts_depends_on_the_workload(situate: Situate) -> None:
     assert decided(situate(load=35_000.0, **slow)).scale_out == 5
 
 
+@pytest.mark.parametrize("per_s", [0.05, 0.2, 0.9, 5.0])
+def test_seconds_of_lag_are_those_of_a_slow_stream_too(situate: Situate, per_s: float) -> None:
+    late = situate(load=per_s, latency_p95_ms=60_000.0, lag_records=20.0 * per_s)
+    assert decided(late).scale_out == 6
+    assert decided(replace(late, lag_records=4.0 * per_s)).scale_out == 5
+
+
 def test_a_trend_counts_and_is_not_kept_over_a_rescale(situate: Situate) -> None:
     rising = {"latencies_s": [3.0, 3.5, 4.0, 4.4]}
     near = {"latency_p95_ms": 4_900.0, "lag_records": 70_000.0}

@@ -14,7 +14,7 @@ from scipy.special import ndtr
 
 from perdix.models.forecasting.foresight import HALF_LIFE, MINUTE_S
 from perdix.models.forecasting.trust import HOUR_S
-from perdix.policies.contract import Decision, Reason, Situation
+from perdix.policies.contract import TINY_PER_S, Decision, Reason, Situation
 from perdix.policies.finding_out import busy_workers, rescale_s
 from perdix.policies.holding import blindness, hold
 from perdix.policies.late_at import LateAt
@@ -44,7 +44,6 @@ CARRIED = 0.95  # of the most that any size takes: no more load is planned for
 HOPELESS = 0.9  # of the course late: what runs does not catch up within it
 CLEARLY_MORE = 1.05  # times what runs takes
 CATCHES_UP = 1.05  # times the load: so much must a size take
-TINY_PER_S = 1e-6  # records/s: less is no load
 STOPS_S = 600.0  # between two looks that count as seen: meanwhile the job may have stood still
 LEAST_CHANCE, MORE_LIKELY = 0.1, 5.0  # that another size does, and times as likely as what runs
 

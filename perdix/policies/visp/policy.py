@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from perdix.policies.contract import Candidate, Decision, Reason, Situation
+from perdix.policies.contract import TINY_PER_S, Candidate, Decision, Reason, Situation
 from perdix.policies.holding import hold
 from perdix.policies.hosts.btu import AGAIN, Btu, BtuOptions
 from perdix.policies.hosts.btu_forecast import BtuForecast, BtuForecastOptions
@@ -175,9 +175,12 @@ class Visp:
         return bounds.maximum
 
     def _lag_s(self, situation: Situation) -> float | None:
-        """Return how many seconds of the present workload wait; ``None`` where that is not measured."""
+        """Return how many seconds of the present workload wait; ``None`` where that is not measured.
+
+        Without a workload whatever waits is very long.
+        """
         lag, load = _usable(situation.lag_records), _usable(situation.workload_per_s)
-        return None if lag is None or load is None else lag / max(load, 1.0)
+        return None if lag is None or load is None else lag / max(load, TINY_PER_S)
 
     def _hosts_situation(self, situation: Situation, memory: Remembered, seen: Seen) -> HostsSituation:
         options, bounds, need = self.options, situation.bounds, self.options.need
