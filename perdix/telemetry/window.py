@@ -8,7 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from perdix.telemetry.metrics import CANONICAL
+
 Values = NDArray[np.float64]
+OF_RECORDS = frozenset(name for name, metric in CANONICAL.items() if metric.unit.startswith("records"))
 
 
 @dataclass(frozen=True)
@@ -41,8 +44,10 @@ class Rejected:
     def sentence(self) -> str:
         """Return in words what was rejected and why; of several values the newest one is told."""
         newest = self.values[int(np.argmax(self.times_s))]
-        limits = f"below {self.low:g}" if newest < self.low else f"outside {self.low:g} to {self.high:g}"
-        return f"{self.metric} {newest:g} is {limits}"
+        if newest < self.low:
+            return f"{self.metric} {newest:g} is below {self.low:g}"
+        of_bytes = " (if its query counts bytes, let it count records)" if self.metric in OF_RECORDS else ""
+        return f"{self.metric} {newest:g} is outside {self.low:g} to {self.high:g}{of_bytes}"
 
 
 @dataclass(frozen=True)

@@ -150,7 +150,9 @@ class TestCounts:
     def test_a_rate_above_what_any_job_has_is_masked_and_named(self, metric, worker):
         window = align("j", [series(metric, [(1, 5), (2, 1e300), (3, 1e12)], worker)], 0, 3, 1)
         assert (window.counts.used, window.counts.masked) == (2, 1)
-        assert [one.sentence() for one in window.rejected] == [f"{metric} 1e+300 is outside 0 to 1e+12"]
+        assert [one.sentence() for one in window.rejected] == [
+            f"{metric} 1e+300 is outside 0 to 1e+12 (if its query counts bytes, let it count records)"
+        ]
 
     def test_out_of_order_is_used_and_counted(self):
         window = align("j", [series("workload_per_s", [(2, 2), (1, 1), (3, 3)])], 0, 3, 1)
