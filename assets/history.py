@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 
 import numpy as np
@@ -12,6 +12,7 @@ from perdix.models.forecasting.contract import Workload
 from perdix.replay.asked import Ingested
 from perdix.telemetry.features import DAY_S
 from perdix.telemetry.lake import Lake
+from perdix.telemetry.partitions import content_of
 
 WORKLOAD_STEP_S = 10.0
 EVERY_DAY = 36_500
@@ -21,13 +22,17 @@ SAME = 1e-6  # relative: a held value comes back from the lake's sums with an er
 
 
 def newest_days(lake: Lake, table: str, job: str, history_days: int, now_s: float) -> list[str]:
-    """Return the days with rows among the ``history_days`` that end with the job's newest day.
+    """Return the days with rows among the ``history_days`` that end with the job's newest day."""
+    return newest_of(lake.days(table, job), history_days, now_s)
+
+
+def newest_of(every: Sequence[str], history_days: int, now_s: float) -> list[str]:
+    """Return the days (ISO, ascending) among the ``history_days`` that end with the newest one.
 
     Days from the future, of a clock that was wrong, hide no others: they count where there are no others.
     """
     tomorrow = datetime.fromtimestamp(now_s + DAY_S, UTC).date().isoformat()
-    every = lake.days(table, job)
-    days = [day for day in every if day <= tomorrow] or every
+    days = [day for day in every if day <= tomorrow] or list(every)
     if not days:
         return []
     oldest = date.fromisoformat(days[-1]) - timedelta(days=history_days - 1)
@@ -37,8 +42,7 @@ def newest_days(lake: Lake, table: str, job: str, history_days: int, now_s: floa
 def digest_of_days(lake: Lake, table: str, job: str, history_days: int, now_s: float) -> str:
     """Return a SHA-256 over the content of the days that a training reads: the same data has the same digest."""
     days = newest_days(lake, table, job, history_days, now_s)
-    digests = [manifest.digest for manifest in lake.manifests(table, job, days=days)]
-    return hashlib.sha256("".join(digests).encode()).hexdigest()
+    return content_of(lake.manifests(table, job, days=days))
 
 
 def workload_history(lake: Lake, job: str, history_days: int, now_s: float) -> Workload:

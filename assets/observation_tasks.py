@@ -15,14 +15,23 @@ import pyarrow.compute as pc
 from perdix.telemetry.features import capacity_features, workload_features
 from perdix.telemetry.lake import Lake
 from perdix.telemetry.observations import observe
+from perdix.telemetry.partitions import Manifest, content_of
+
+MADE_OF = "made_of"  # in what is counted of a partition: of which samples its rows were made (:func:`content_of`)
+
+
+def made_of(part: Manifest) -> str | None:
+    """Return of which samples a day's observations or features were made; ``None`` where that was not noted."""
+    return part.counts.get(MADE_OF)
 
 
 def write_observations(key: Mapping[str, Any]) -> dict[str, Any]:
     """Align the samples of ``key`` (``lake``, ``job``, ``day``) and replace both observation tables there."""
     lake, job, day = Lake(key["lake"]), key["job"], key["day"]
+    noted = {MADE_OF: content_of(lake.manifests("samples", job, days=[day]))}  # before: what comes now is for later
     samples = samples_with_kind(lake, job, day)
     of_job, of_workers, counts = observe(samples, job, day)
-    lake.replace("job_observations", job, day, of_job, counts=asdict(counts))
+    lake.replace("job_observations", job, day, of_job, counts={**asdict(counts), **noted})
     lake.replace("worker_observations", job, day, of_workers)
     return {"job_rows": len(of_job), "worker_rows": len(of_workers), **asdict(counts)}
 
@@ -39,10 +48,11 @@ def samples_with_kind(lake: Lake, job: str, day: str) -> pd.DataFrame:
 def write_features(key: Mapping[str, Any]) -> dict[str, Any]:
     """Derive both feature tables of ``key`` (``lake``, ``job``, ``day``) from its observations and replace them."""
     lake, job, day = Lake(key["lake"]), key["job"], key["day"]
+    of_samples = next(map(made_of, lake.manifests("job_observations", job, days=[day])), None)
     of_job = lake.read("job_observations", job, days=[day]).to_pandas().sort_values("ts")
     of_workers = lake.read("worker_observations", job, days=[day]).to_pandas().sort_values(["ts", "worker"])
     workload = workload_features(of_job.drop(columns=["job", "day"]))
     capacity = capacity_features(of_workers.drop(columns=["job", "day"]), of_job.drop(columns=["job", "day"]))
-    lake.replace("workload_features", job, day, workload)
     lake.replace("capacity_features", job, day, capacity)
+    lake.replace("workload_features", job, day, workload, counts={MADE_OF: of_samples})
     return {"workload_rows": len(workload), "capacity_rows": len(capacity)}

@@ -43,7 +43,7 @@ COLUMNS = ("job", "from", "until", "samples", "problems")
 def recent_range(context: dg.AssetExecutionContext, workspace: Workspace, spark: Spark) -> dg.MaterializeResult:
     """What the lake lacks of each job, from the job's own Prometheus, ingested and checked like exports.
 
-    Jobs without a Prometheus are left to the exports that are ingested by hand.
+    Of jobs without one, too, what was landed by hand and never came as far as features is taken there.
     """
     from perdix.telemetry.live_range import pull_missing
 
@@ -62,7 +62,8 @@ def recent_range(context: dg.AssetExecutionContext, workspace: Workspace, spark:
             context.log.warning(f"{one.job}: {problem}")
     suites = load_suites(workspace.conf_part("expectations"))
     refresh = Refresh(home, lake, spark.session, suites, now_s, history_days)
-    refresh.run({one.job: {*one.days, _day(one.from_s)} if one.days else () for one in pulled})
+    anew = {one.job: {*one.days, _day(one.from_s)} for one in pulled if one.days}
+    refresh.run({job: anew.get(job, ()) for job in context.partition_keys})
     for job, problems in refresh.problems.items():
         for problem in problems:
             context.log.warning(f"{job}: {problem}")

@@ -8,19 +8,20 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from perdix.assets import observation_tasks
 from perdix.assets.expectation_suite import Suite
+from perdix.assets.history import newest_of
 from perdix.assets.judged_frames import fault_of, judged_frame
 from perdix.assets.judging import Judged, Key, jobs_of, judge_each, why_blocked
+from perdix.assets.observation_tasks import made_of
 from perdix.assets.spark.tasks import Task, run_tasks
 from perdix.settings.home import Home
 from perdix.telemetry.exports.records import Limits
-from perdix.telemetry.lacking import DAY_S
-from perdix.telemetry.lake import Lake, LakeError
+from perdix.telemetry.lake import Lake, LakeError, Manifest
 from perdix.telemetry.landing import landed
+from perdix.telemetry.partitions import content_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,7 +38,8 @@ class Refresh:
     session: Callable[[], SparkSession]  # called when Spark is needed
     suites: Mapping[str, Suite]  # table -> its expectations
     now_s: float  # epoch seconds of the caller's clock
-    # How far back days are brought up to features whose samples are in the lake, as of a run that was cut before
+    # Among how many days, up to a job's newest, those are brought up to features whose features were not made of the
+    # samples that are in the lake: a run was cut before, or the samples came otherwise
     overdue_days: int = 0
     # Ingest report of each job that had new files, as plain values
     reports: list[dict[str, Any]] = field(default_factory=list)
@@ -56,12 +58,15 @@ class Refresh:
         self._each("job_observations", days, observation_tasks.write_features)
 
     def _overdue(self, job: str) -> set[str]:
-        """Return the days whose samples are in the lake and no features are."""
-        oldest = datetime.fromtimestamp(self.now_s - self.overdue_days * DAY_S, UTC).date().isoformat()
+        """Return the days whose features were not made of the samples that the lake holds."""
         if not self.overdue_days:
             return set()
-        derived = self._held("workload_features", job)
-        return {day for day in self._held("samples", job) if day >= oldest and day not in derived}
+        samples: dict[str, list[Manifest]] = {}
+        for part in self._parts("samples", job):
+            samples.setdefault(part.keys["day"], []).append(part)
+        known = {part.keys["day"]: made_of(part) for part in self._parts("workload_features", job)}
+        newest = newest_of(sorted(samples), self.overdue_days, self.now_s)
+        return {day for day in newest if known.get(day) != content_of(samples[day])}
 
     def _ingested(self, job: str) -> Sequence[str]:
         from perdix.telemetry.ingest import ingest, new_files
@@ -79,7 +84,7 @@ class Refresh:
 
     def _each(self, table: str, days: Mapping[str, Sequence[str]], task: Task) -> None:
         """Judge a table, and derive the next one for the jobs' days that passed."""
-        held = {(job, day) for job in days for day in self._held(table, job)}
+        held = {(job, part.keys["day"]) for job in days for part in self._parts(table, job)}
         keys = sorted((job, day) for job, some in days.items() for day in some if (job, day) in held)
         blocked = self._blocked(table, keys)
         tasks = [
@@ -89,11 +94,12 @@ class Refresh:
             if answer.error:
                 self.problems[answer.key["job"]].append(f"{answer.key['day']}: {answer.error}")
 
-    def _held(self, table: str, job: str) -> list[str]:
+    def _parts(self, table: str, job: str) -> list[Manifest]:
         try:
-            return [part.keys["day"] for part in self.lake.manifests(table, job)]
+            return self.lake.manifests(table, job)
         except LakeError as error:
-            self.problems[job].append(str(error))
+            if str(error) not in self.problems[job]:
+                self.problems[job].append(str(error))
             return []
 
     def _blocked(self, table: str, keys: Sequence[Key]) -> set[Key]:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import date
 from pathlib import Path
@@ -33,6 +33,11 @@ class Manifest:
     digest: str  # SHA-256 over the data files' bytes; equal content has an equal digest
     files: tuple[str, ...]
     counts: dict[str, Any] = field(default_factory=dict)  # whatever the writer counted
+
+
+def content_of(parts: Iterable[Manifest]) -> str:
+    """Return a SHA-256 over the content of some partitions in their order: the same rows have the same one."""
+    return hashlib.sha256("".join(part.digest for part in parts).encode()).hexdigest()
 
 
 def source_key(name: str) -> str:

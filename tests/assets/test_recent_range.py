@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import warnings
 from collections import defaultdict
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import dagster as dg
+import pytest
 
+from perdix.assets.resources import Workspace
+from perdix.settings.home import Home
+from perdix.telemetry.lake import Lake
 from perdix.telemetry.live_range import PulledRange
+from tests.assets.observing import DAY, NoSpark, run_here, sampled
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", (dg.BetaWarning, dg.PreviewWarning))
@@ -28,3 +34,24 @@ def test_each_job_gets_its_own_outcome() -> None:
     recent_range._result(context, [PulledRange("bad", 0.0, 1.0), PulledRange("good", 0.0, 1.0)], refresh)
     passed = {one.partition: one.passed for one in logged if one.check_name == recent_range.SOUND}
     assert passed == {"bad": False, "good": True}
+
+
+def test_a_job_without_a_prometheus_is_brought_up_to_features_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its export was ingested in a night that observes its own day alone, or by a command that was cut."""
+    monkeypatch.setattr("perdix.assets.refresh.run_tasks", run_here)
+    home = Home(tmp_path / "home").make()
+    sampled(home, "by-hand", 0.5)
+    workspace = Workspace(home=str(home.root), conf=str(tmp_path))
+    with dg.DagsterInstance.ephemeral() as instance, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        instance.add_dynamic_partitions("stream_jobs", ["by-hand"])
+        result = dg.materialize(
+            [recent_range.recent_range],
+            partition_key="by-hand",
+            resources={"workspace": workspace, "spark": NoSpark(workspace=workspace)},
+            instance=instance,
+        )
+    assert result.success
+    assert Lake(home.lake).days("workload_features", "by-hand") == [DAY]

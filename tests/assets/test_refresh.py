@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 
 from perdix.assets.expectation_suite import load_suites
+from perdix.assets.observation_tasks import write_observations
 from perdix.assets.refresh import Refresh
+from perdix.assets.spark.tasks import Answer
 from perdix.settings.home import Home
 from perdix.telemetry.lake import Lake
 from perdix.telemetry.tables import JOB_OBSERVATIONS
@@ -90,13 +93,41 @@ def test_days_whose_observation_was_cut_are_observed_by_the_next_training(
     lake, days = Lake(home.lake), [f"2026-03-0{n}" for n in range(1, 8)]
     for day in days:
         sampled(home, "ads", 0.5, day)
-    lake.replace("workload_features", "ads", days[2], pd.DataFrame(columns=["ts", "workload_per_s"]))
     monkeypatch.setattr("perdix.assets.refresh.run_tasks", run_here)
-    now_s = START_S + 3 * 86_400.0
+    now_s = START_S + 30 * 86_400.0
     refresh = Refresh(home, lake, lambda: None, load_suites(), now_s, 5)  # type: ignore[arg-type,return-value]
     refresh.run({"ads": days[6:]})
-    assert lake.days("workload_features", "ads") == [days[1], *days[3:]], "none is older than five days"
+    assert lake.days("workload_features", "ads") == days[2:], "none is older than the five that a training reads"
     assert not refresh.problems
+
+
+def test_days_that_were_observed_of_other_samples_are_observed_by_the_next_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when a corrected export replaced them, and the run ended before it had observed them."""
+    home = Home(tmp_path).make()
+    lake, days = Lake(home.lake), [f"2026-03-0{n}" for n in range(1, 8)]
+    for day in days:
+        sampled(home, "ads", 0.5, day)
+    done: list[str] = []
+
+    def tasks(_: object, keys: list[dict[str, str]], task: Any) -> list[Answer]:
+        done.extend(key["day"] for key in keys if task is write_observations)
+        return run_here(_, keys, task)
+
+    monkeypatch.setattr("perdix.assets.refresh.run_tasks", tasks)
+
+    def refreshed() -> list[str]:
+        done.clear()
+        Refresh(home, lake, lambda: None, load_suites(), START_S + 3 * 86_400.0, 14).run({"ads": ()})  # type: ignore[arg-type,return-value]
+        return list(done)
+
+    assert refreshed() == days
+    assert refreshed() == [], "nothing is new"
+    sampled(home, "ads", 0.25, days[3])
+    assert refreshed() == [days[3]]
+    assert refreshed() == []
+    assert set(lake.read("capacity_features", "ads", days=[days[3]])["cpu_load"].to_pylist()) == {0.25}
 
 
 @pytest.mark.spark
