@@ -85,11 +85,13 @@ def ingested_s(lake: Lake, job: str) -> float | None:
 def remember_asked(home: Home, job: StreamJob, answered: Iterable[Range], partial: Iterable[Range] = ()) -> None:
     """Remember which ranges a server has answered for, whole and in part, of this job with these settings."""
     path = _asked_file(home, job)
-    ranges = {"ranges": answered, "partial": partial}
-    joined = {key: _joined([*_asked(home, job, key), *more]) for key, more in ranges.items()}
+    whole = _joined([*_asked(home, job), *answered])
+    parts = (part for each in (*_asked(home, job, "partial"), *partial) for part in _outside(*each, whole))
     part = path.with_name(f"{path.name}.{os.getpid()}")
     try:
-        part.write_text(json.dumps({"of": _asked_of(job), **joined}), encoding="utf-8")
+        part.write_text(
+            json.dumps({"of": _asked_of(job), "ranges": whole, "partial": _joined(parts)}), encoding="utf-8"
+        )
         part.replace(path)
     except OSError:  # then it is asked for once more
         part.unlink(missing_ok=True)

@@ -167,9 +167,11 @@ class _Pull:
                 days.append(day)
                 samples += sum(len(one) for one in series)
                 found |= {one.metric for one in series}
-            newest_s = max((float(one.times_ms[-1]) / 1000 for one in series), default=0.0)
-            there = first_s, min(last_s, max(newest_s, now_s - LATE_S))
-            (partial if warnings else answered).append(there)
+            there_s = first_s if warnings else min(last_s, max(_all_there_s(series, found), now_s - LATE_S))
+            if there_s > first_s:
+                answered.append((first_s, there_s))
+            if there_s < last_s:
+                partial.append((max(first_s, there_s), last_s))
         if asked_for and written and not server_failed:
             wanted = dict.fromkeys((*possible, *NEEDED_TO_TRAIN))
             problems += _missing(self.client.name, wanted, found, from_s, until_s)
@@ -194,6 +196,14 @@ class _Pull:
             self.queries, selector, first_s, last_s, step_s, metrics=wanted, scrape_interval_s=step_s
         )
         return [one for one in series if len(one)]
+
+
+def _all_there_s(series: Iterable[Series], metrics: Iterable[str]) -> float:
+    """Return until when there is something of each metric, epoch seconds; 0 where there is nothing of one."""
+    newest_ms = dict.fromkeys(metrics, 0)
+    for one in series:
+        newest_ms[one.metric] = max(newest_ms[one.metric], int(one.times_ms[-1]))
+    return min(newest_ms.values(), default=0) / 1000
 
 
 def landing_file(home: Home, job: str, day: str) -> Path:

@@ -14,8 +14,9 @@ from perdix.settings.home import Home
 from perdix.settings.stream_job import PrometheusSource, StreamJob
 from perdix.telemetry.lacking import DAY_S
 from perdix.telemetry.lake import Lake
-from perdix.telemetry.landing import landed
+from perdix.telemetry.landing import landed, pulled_name
 from perdix.telemetry.live_range import PulledRange, landing_file, pull_missing, pull_ranges
+from perdix.telemetry.metrics import WORKLOAD
 from perdix.telemetry.tables import SERIES, SOURCES
 from perdix.twin.emission import Scraping
 from perdix.twin.living import LivingTwin, SimulatedClock, revive
@@ -74,9 +75,9 @@ def pull_range(home: Home, job: StreamJob, from_s: float, until_s: float) -> Pul
     return pull_ranges(home, job, ((from_s, until_s),), until_s)
 
 
-def export(lake: Lake, source: str, first_h: float, *metrics: str) -> None:
-    """Let an export by hand hold metrics from so many hours before now until an hour before it."""
-    first, last = (datetime.fromtimestamp(NOW_S - hours * HOUR_S, UTC) for hours in (first_h, 1.0))
+def export(lake: Lake, source: str, first_h: float, *metrics: str, last_h: float = 1.0) -> None:
+    """Let an export by hand hold metrics from so many hours before now until so many, one, before it."""
+    first, last = (datetime.fromtimestamp(NOW_S - hours * HOUR_S, UTC) for hours in (first_h, last_h))
     empty = dict.fromkeys(("bytes", "read", "kept", "masked", "quarantined", "unmapped"), 0)
     row = {"file": source, "format": "", "digest": "", **empty, "first_ts": first, "last_ts": last, "remarks": ""}
     one = {"worker": None, "name": "", "labels": "{}", "kind": "gauge", "mapped": True}
@@ -138,6 +139,24 @@ class TestPull:
         server.asked.clear()
         list(pull_missing([job], home, lake, NOW_S + HOUR_S, history_days=1))
         assert NOW_S - 1_200.0 <= min(float(asked["start"]) for asked in server.asked) <= NOW_S - 1_185.0
+
+    def test_one_metric_that_was_not_there_yet_is_asked_for_again(self, home: Home, server: Server) -> None:
+        """The exporter of Kafka's lag writes twenty minutes late, Flink does not; what came is in the lake."""
+        lake, job, answer = Lake(home.lake), a_job(server.url), server.answer
+
+        def late(asked):
+            end_s = min(float(asked["end"]), NOW_S - (0.0 if "numRecordsIn" in asked["query"] else 1_200.0))
+            return success(({}, [[end_s, "1"]])) if end_s >= float(asked["start"]) else success()
+
+        server.answer = late
+        list(pull_missing([job], home, lake, NOW_S, history_days=1))
+        export(lake, pulled_name(DAYS[1]), 24.0, WORKLOAD.name, last_h=0.0)
+        server.answer = answer
+        for later_s, again_s in ((HOUR_S, -1_200.0), (HOUR_S + 600.0, HOUR_S)):
+            server.asked.clear()
+            list(pull_missing([job], home, lake, NOW_S + later_s, history_days=1))
+            oldest_s = min(float(asked["start"]) for asked in server.asked) - NOW_S
+            assert again_s <= oldest_s <= again_s + 15.0, "it is asked for until it came"
 
     @pytest.mark.parametrize("ranges", [(), ((NOW_S - 50.0, NOW_S - 5.0),)])
     def test_where_nothing_is_to_be_asked_nothing_is_missing(self, home: Home, server: Server, ranges) -> None:
