@@ -41,14 +41,14 @@ def train_latency(key: Mapping[str, Any]) -> dict[str, Any]:
     with watch.stage("fit and judge"):
         trained = select_latency(profile, key["seed"])
     with watch.stage("challenge"):
-        champion, lost = champion_of(key, lambda state, _: (latency_from_state(state), state.get("profile")))
+        champion, challenged = champion_of(key, lambda state, _: (latency_from_state(state), state.get("profile")))
         model, digest = champion or (None, None)
         verdict = challenge(model, digest, trained)
     return {
         "candidates": [_candidate(candidate, trained) for candidate in trained.candidates],
         "winner": trained.winner,
         "why": trained.sentence,
-        **gated(verdict, lost),
+        **gated(verdict, challenged),
         "state": to_text(trained.to_state()),
         "rows": len(profile.points),
         "data_digest": trained.digest,

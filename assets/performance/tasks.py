@@ -39,13 +39,13 @@ def train_performance(key: Mapping[str, Any]) -> dict[str, Any]:
     with watch.stage("fit and judge"):
         trained = select_performance(sampled.samples, key["seed"], repeats=key["repeats"])
     with watch.stage("challenge"):
-        champion, lost = champion_of(key, lambda state, _: FittedPerformance.from_state(state))
+        champion, challenged = champion_of(key, lambda state, _: FittedPerformance.from_state(state))
         verdict = challenge(champion, trained)
     return {
         "candidates": [_candidate(candidate, len(trained.samples)) for candidate in trained.candidates],
         "winner": trained.winner,
         "why": trained.sentence,
-        **gated(verdict, lost),
+        **gated(verdict, challenged),
         "state": to_text(trained.model.to_state()),
         "rows": len(trained.samples),
         "data_digest": trained.digest,

@@ -26,7 +26,15 @@ from perdix.assets.training.metadata import (
     some_jobs,
     tell_of_failures,
 )
-from perdix.assets.training.record import Gate, Trained, iterate_trained, not_again, publication_of, read_trained
+from perdix.assets.training.record import (
+    Gate,
+    Trained,
+    iterate_trained,
+    not_again,
+    not_over_others,
+    publication_of,
+    read_trained,
+)
 from perdix.control.clock import WallClock
 from perdix.models.registry import FleetCorrupt, TableGone, gate_locked
 from perdix.models.registry.fleet_table import is_whole
@@ -207,6 +215,7 @@ def _publish(context: dg.AssetExecutionContext, workspace: Workspace, model: Mod
         )
     with gate_locked(workspace.paths(), gate.registered):
         through = _through_the_gate(context, workspace, model, gate, trained, watch)
+        trained = through.trained
         for one in trained:
             if one.promoted:
                 note_promoted(folder, one.job, one.digest)
@@ -226,6 +235,7 @@ def _publish(context: dg.AssetExecutionContext, workspace: Workspace, model: Mod
 class _Through:
     """What a training became: its publication, the version, and who is champion now."""
 
+    trained: list[Trained]
     publication: "Publication"
     published: "Published"
     champions: "Fleet | None"
@@ -236,31 +246,33 @@ def _through_the_gate(
     workspace: Workspace,
     model: Model,
     gate: Gate,
-    trained: Sequence[Trained],
+    trained: list[Trained],
     watch: Stopwatch,
 ) -> _Through:
-    """Merge trainings into the champion's fleet, publish it and promote it where a job is better.
+    """Merge trainings into the champion's fleet, publish it and promote it where a job is better than its champion is.
 
     The lock of the gate holds for this home. A registry may serve others: where one of them promoted meanwhile, the
     trainings are merged into its fleet and published again.
     """
-    registry, promoted = workspace.registry(), [one.job for one in trained if one.promoted]
+    registry = workspace.registry()
     tags = {"dagster.run_id": context.run.run_id, "perdix.reason": context.run.tags.get("perdix/reason", "manual")}
     while True:
         with watch.stage("read"):
             before, version = _champion_fleet(context, workspace, gate.registered)
         with watch.stage("merge"):
+            trained = not_over_others(trained, before)
+            promoted = [one.job for one in trained if one.promoted]
             made = publication_of(gate, trained, before, started_at_s=WallClock().now_s(), tags=tags)
             publication = model.more(made, trained)
         with watch.stage("mlflow"):
             published = registry.publish(publication)
             if not promoted:
-                return _Through(publication, published, before)
+                return _Through(trained, publication, published, before)
             current = registry.current_version(gate.registered)
             if (None if current is None else current.version) == version:
                 because = f"better on the same {gate.same}: {len(promoted)} job(s), {', '.join(promoted[:20])}"
                 registry.promote(gate.registered, published.version, because=because)
-                return _Through(publication, published, publication.fleet)
+                return _Through(trained, publication, published, publication.fleet)
         context.log.warning(f"{gate.registered}: another training promoted a fleet meanwhile; merged into it again")
 
 

@@ -15,11 +15,13 @@ import pandas as pd
 from perdix.assets.kept_answers import read_answer, was_promoted
 from perdix.models.registry import Candidate, Fleet, JobDetail, Publication, TrainingData, merge_rows
 from perdix.models.registry.fleet_table import PROMOTE
+from perdix.models.registry.shared_models import name_of
 from perdix.telemetry.lake import Lake
 from perdix.telemetry.tables import TABLES
 
 NEVER_TRAINED = "has not been trained yet"
 PROMOTED_BEFORE = "it was promoted before, and is not again without a training: perdix train"
+ANOTHER_CHAMPION = "it was judged against another champion than there is now; judge it anew: perdix train"
 _FLAGS = ("beats_naive", "in_sample")
 _TITLES = {
     "wape": "WAPE over the whole horizon",
@@ -71,6 +73,10 @@ class Trained:
         value = self.candidate(str(self.winner)).get("metrics", {}).get(metric)
         return None if value is None else float(value)
 
+    def held_back(self, why: str) -> Trained:
+        """Return it as one that the gate keeps from the champion's place."""
+        return replace(self, result={**self.result, "promote": False, "verdict": why})
+
     def without_model(self) -> Trained:
         """Return the figures alone: states and pictures of a thousand jobs need not be held to tell of them."""
         return replace(self, result={**self.result, "state": self.result.get("state") and "", "pictures": {}})
@@ -95,10 +101,19 @@ def read_trained(folder: Path, jobs: Iterable[str]) -> list[Trained]:
 
 def not_again(folder: Path, trained: Iterable[Trained]) -> list[Trained]:
     """Return trainings without the promotions that were made: who is champion since may be a person's choice."""
-    before = {"promote": False, "verdict": PROMOTED_BEFORE}
     return [
-        replace(one, result={**one.result, **before})
-        if one.promoted and was_promoted(folder, one.job, one.digest)
+        one.held_back(PROMOTED_BEFORE) if one.promoted and was_promoted(folder, one.job, one.digest) else one
+        for one in trained
+    ]
+
+
+def not_over_others(trained: Iterable[Trained], champion: Fleet | None) -> list[Trained]:
+    """Return trainings without the promotions over a champion that they were not judged against."""
+    states = {} if champion is None else dict(zip(champion.jobs["job"], champion.jobs["state"], strict=True))
+    names = {job: name_of(state) for job, state in states.items()}
+    return [
+        one.held_back(ANOTHER_CHAMPION)
+        if one.promoted and one.result.get("challenged", names.get(one.job)) != names.get(one.job)
         else one
         for one in trained
     ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,12 +30,20 @@ from perdix.models.forecasting.retraining import retrain_forecasters
 from perdix.models.forecasting.selection import Candidate, challenge_champion
 from perdix.models.registry.errors import FleetCorrupt
 from perdix.models.registry.fleet_table import read_row
-from perdix.models.registry.shared_models import to_text
+from perdix.models.registry.shared_models import name_of, to_text
 from perdix.models.verdict import Verdict
 from perdix.telemetry.lake import Lake
 
 T = TypeVar("T")
 State = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Challenged:
+    """Which champion a challenger was held against."""
+
+    name: str | None = None  # of its state, by content; ``None`` where the job has none
+    lost: str = ""  # what is to be said when it cannot be read: then there is none to beat
 
 
 def train_forecast(key: Mapping[str, Any]) -> dict[str, Any]:
@@ -50,7 +58,7 @@ def train_forecast(key: Mapping[str, Any]) -> dict[str, Any]:
     with watch.stage("read"):
         history = workload_history(lake, key["job"], key["history_days"], now_s)
         families, missing = bound_families(key["families"], key["shared"])
-    champion, lost = champion_of(key, lambda state, shared: (state, shared))
+    champion, challenged = champion_of(key, lambda state, shared: (state, shared))
     state, shared = champion or (None, {})
     since_s = (
         None if champion is None else key.get("drift_since_s")
@@ -71,7 +79,7 @@ def train_forecast(key: Mapping[str, Any]) -> dict[str, Any]:
         ],
         "winner": trained.winner,
         "why": trained.sentence,
-        **gated(verdict, lost),
+        **gated(verdict, challenged),
         "state": kept,
         "rows": int(np.isfinite(history.per_s).sum()),
         "step_s": history.step_s,
@@ -82,23 +90,27 @@ def train_forecast(key: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def champion_of(key: Mapping[str, Any], read: Callable[[State, Mapping[str, State]], T]) -> tuple[T | None, str]:
-    """Return the job's champion, and what is to be said when it cannot be read: then there is none to beat."""
+def champion_of(key: Mapping[str, Any], read: Callable[[State, Mapping[str, State]], T]) -> tuple[T | None, Challenged]:
+    """Return the job's champion, ``None`` where there is none or it cannot be read, and which one that is."""
     if key["champions"] is None:
-        return None, ""
+        return None, Challenged()
+    name = None
     try:
         row = read_row(Path(key["champions"]), key["job"])
         if row is None:
-            return None, ""
-        return read(orjson.loads(row.state), {name: orjson.loads(text) for name, text in row.shared.items()}), ""
+            return None, Challenged()
+        name = name_of(row.state)
+        champion = read(orjson.loads(row.state), {one: orjson.loads(text) for one, text in row.shared.items()})
     except (FleetCorrupt, ValueError, KeyError, TypeError, AttributeError) as error:
-        return None, f"; its champion could not be read: {error}"
+        return None, Challenged(name, f"; its champion could not be read: {error}")
+    return champion, Challenged(name)
 
 
-def gated(verdict: Verdict, lost: str) -> dict[str, Any]:
-    """Return what the gate says, as an answer holds it; ``lost`` says why a champion could not be read."""
+def gated(verdict: Verdict, challenged: Challenged) -> dict[str, Any]:
+    """Return what the gate says, as an answer holds it."""
     errors = figures({"gate_error": verdict.challenger_error, "gate_champion_error": verdict.champion_error})
-    return {"promote": verdict.promoted, "verdict": f"{verdict.sentence}{lost}", "gate": errors}
+    sentence = f"{verdict.sentence}{challenged.lost}"
+    return {"promote": verdict.promoted, "verdict": sentence, "gate": errors, "challenged": challenged.name}
 
 
 def _forecast_candidate(candidate: Candidate, naive_wape: float) -> dict[str, Any]:
@@ -139,13 +151,13 @@ def train_capacity(key: Mapping[str, Any]) -> dict[str, Any]:
     with watch.stage("fit and judge"):
         trained = select_capacity(rows, key["maximum"], key["seed"])
     with watch.stage("challenge"):
-        champion, lost = champion_of(key, lambda state, _: ScaleOuts.from_state(state))
+        champion, challenged = champion_of(key, lambda state, _: ScaleOuts.from_state(state))
         verdict = challenge_capacity(champion, trained, rows, key["seed"])
     return {
         "candidates": [_capacity_candidate(candidate) for candidate in trained.candidates],
         "winner": trained.winner,
         "why": trained.best.notes,
-        **gated(verdict, lost),
+        **gated(verdict, challenged),
         "state": to_text(trained.to_state()),
         "rows": len(rows),
         "data_digest": digest_of_days(lake, "capacity_features", key["job"], key["history_days"], now_s),

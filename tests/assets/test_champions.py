@@ -31,6 +31,7 @@ from perdix.models.registry import (
 )
 from perdix.models.registry.fleet_table import write_fleet
 from perdix.models.registry.publication import FleetVersion
+from perdix.models.registry.shared_models import name_of
 from perdix.settings.home import Home
 from tests.assets.test_training import Told
 from tests.assets.test_training_record import answer
@@ -140,6 +141,27 @@ def test_a_champion_is_not_promoted_again_without_a_training(home: Home, registr
     assert registry.champion == 1
     assert result.metadata is not None
     assert result.metadata["promoted"] == 0
+
+
+def test_a_challenger_is_not_promoted_over_a_champion_that_it_was_not_judged_against(
+    home: Home, registry: Versions
+) -> None:
+    """As when two trainings of a job challenge the same one, or a promotion's answer was lost on the way."""
+
+    def judged_against(champion: str | None, job: str) -> dict[str, Any]:
+        trained = answer()
+        trained["result"]["challenged"] = None if champion is None else name_of(champion)
+        Kept(home.trainings / FORECAST, f"run-{champion}").write(job, trained)
+        return dict(materialized(home, registry, job).metadata or {})
+
+    fleet = Fleet(pd.DataFrame({"job": ["orders"], "family": "linear", "state": '{"of":"another"}'}))
+    registry.promote(FORECAST, registry.published(fleet).version, because="of another training")
+    told = judged_against(None, "orders")
+    assert (told["promoted"], registry.champion) == (0, 1)
+    assert "judged against another champion" in str(told["jobs"].records)
+    assert judged_against('{"of":"a third"}', "orders")["promoted"] == 0
+    assert judged_against(None, "clicks")["promoted"] == 1, "a job that still has none"
+    assert judged_against('{"of":"another"}', "orders")["promoted"] == 1
 
 
 @pytest.mark.parametrize("damage", [b"", b"PAR1 but no fleet"])
