@@ -6,7 +6,7 @@ import fcntl
 import json
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -23,6 +23,7 @@ from perdix.settings.home import Home
 
 CHAMPION, CHALLENGER, PREVIOUS = "champion", "challenger", "previous"
 DIGEST_TAG = "perdix.fleet_sha256"
+AT_ONCE = 10  # versions that one training removes
 # Without it MLflow's pages open on tools for language models, and the runs are a click away.
 _SHOWN_AS_TRAINING = {"mlflow.experimentKind": "custom_model_development"}
 
@@ -57,6 +58,7 @@ class Registry:
     ui_url: str = "http://127.0.0.1:5000"
 
     DETAIL_LIMIT: ClassVar[int] = 10
+    MOST_VERSIONS: ClassVar[int] = 200  # of a model, beside those that have an alias; some 0.3 MB and 31 kB a job each
 
     def prepare(self) -> None:
         """Create tables and one experiment per fleet model, where they are absent."""
@@ -67,7 +69,7 @@ class Registry:
                 _show_columns(client, self._experiment_id(client, name), DECIDING[name])
 
     def publish(self, publication: Publication) -> Published:
-        """Record a training and register its fleet with the alias ``challenger``.
+        """Record a training and register its fleet with the alias ``challenger``; the oldest versions are removed.
 
         Raises ``ValueError`` when the publication is not well-formed (see :class:`perdix.models.registry.Publication`);
         ``RegistryUnavailable`` when MLflow fails on the way; the parent run is then marked FAILED and no alias was
@@ -78,7 +80,18 @@ class Registry:
             client = tracking.client(self.tracking_uri)
             published = publish(client, publication, self.run_url, detail_limit=limit, digest_tag=DIGEST_TAG)
             client.set_registered_model_alias(publication.name, CHALLENGER, str(published.version))
+            with suppress(Exception):  # what is not removed now is by a later training
+                self._forget(client, publication.name)
         return published
+
+    def _forget(self, client: Any, name: str) -> None:
+        """Remove the oldest versions with their tables, but for the newest ones and those that have an alias."""
+        versions = client.search_model_versions(f"name='{name}'", max_results=self.MOST_VERSIONS + 1_000)
+        newest_first = sorted((int(one.version) for one in versions), reverse=True)
+        in_use = {int(version) for version in client.get_registered_model(name).aliases.values()}
+        for version in sorted(set(newest_first[self.MOST_VERSIONS :]) - in_use)[:AT_ONCE]:
+            self._store(client.get_model_version_download_uri(name, str(version))).delete_artifacts()
+            client.delete_model_version(name, str(version))
 
     def record(self, comparison: Comparison) -> Recorded:
         """Record things that were compared on the same data; registers nothing.
@@ -158,16 +171,17 @@ class Registry:
         doing = f"downloading {name} version {version}"
         try:
             with tracking.reached(self.tracking_uri, doing):
-                from mlflow.store.artifact import artifact_repository_registry as stores  # noqa: PLC0415
-
                 source = tracking.client(self.tracking_uri).get_model_version_download_uri(name, str(version))
             with tracking.artifacts_reached(self.tracking_uri, source, doing):
-                store = stores.get_artifact_repository(
-                    source, tracking_uri=self.tracking_uri, registry_uri=self.tracking_uri
-                )
+                store = self._store(source)
                 return Path(store.download_artifacts(f"artifacts/{FLEET_FILE}", dst_path=folder))
         except NotRegistered as error:  # the version is known: it is its artifact that is not there
             raise TableGone(f"{error}; restore it or promote another version") from error
+
+    def _store(self, source: str) -> Any:
+        from mlflow.store.artifact import artifact_repository_registry as stores  # noqa: PLC0415
+
+        return stores.get_artifact_repository(source, tracking_uri=self.tracking_uri, registry_uri=self.tracking_uri)
 
     def run_url(self, experiment_id: str, run_id: str) -> str:
         """Return where a run is seen in MLflow's UI."""

@@ -181,6 +181,23 @@ def test_the_downloaded_table_is_the_published_one(registry: Registry, publicati
     assert fleet[["job", "family", "state", "wape"]].equals(expected[["job", "family", "state", "wape"]])
 
 
+def test_old_versions_are_removed_with_their_tables_but_for_those_in_use(
+    registry: Registry, client, publication, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Registry, "MOST_VERSIONS", 2)
+    registry.publish(publication())
+    registry.promote(FORECAST, 1)
+    registry.publish(publication())
+    second = artifact_of(client, 2)
+    assert second.exists()
+    for _ in range(3):
+        published = registry.publish(publication())
+    assert published.version == 5
+    assert sorted(int(one.version) for one in client.search_model_versions(f"name='{FORECAST}'")) == [1, 4, 5]
+    assert not second.exists()
+    assert all(artifact_of(client, version).exists() for version in (1, 4, 5))
+
+
 def artifact_of(client, version: int) -> Path:
     location = client.get_model_version_download_uri(FORECAST, str(version))
     return Path(unquote(urlsplit(location).path)) / "artifacts" / "fleet.parquet"
