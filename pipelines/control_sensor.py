@@ -6,7 +6,7 @@ daemon acts too. So the tick keeps its own state and leases, and this module onl
 
 import atexit
 import os
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from perdix.control.job_files import FollowedFiles
 from perdix.control.live import holder_name, job_files, live_io
 from perdix.control.tick_io import TickIO
 from perdix.pipelines.rescaled_jobs import review_jobs, review_of
+from perdix.pipelines.retention import forget_reviews, forget_ticks
 from perdix.settings.home import Home
 from perdix.settings.product import ControlSettings, load_product_settings
 from perdix.settings.yaml_files import SettingsError
@@ -85,6 +86,9 @@ def control_loop(context: dg.SensorEvaluationContext, workspace: Workspace) -> d
     )
     for complaint in (*files.complaints, *report.notes):
         context.log.warning(complaint)
+    with suppress(Exception):  # of a database that is locked, say: what is not removed now, a later tick removes
+        forget_ticks(context.instance, DECISIONS)
+        forget_reviews(context.instance, review_jobs.name, report.finished_s)
     known = set(context.instance.get_dynamic_partitions(stream_jobs.name or ""))
     unknown = sorted(set(files.jobs) - known)
     rescaled, sentence = report.rescaled, tick_sentence(report)

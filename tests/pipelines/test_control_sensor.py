@@ -47,11 +47,15 @@ def test_nothing_is_shown_that_says_nothing() -> None:
     assert "notes" not in told
 
 
-def test_a_tick_in_which_nothing_happened_leaves_no_log_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Dagster removes none of them, and there is a tick a minute."""
+def test_a_tick_in_which_nothing_happened_leaves_no_log_file_and_old_ticks_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Dagster removes none of them by itself, and there is a tick a minute."""
     (tmp_path / "conf" / "jobs").mkdir(parents=True)
     workspace = Workspace(home=str(tmp_path / "home"), conf=str(tmp_path / "conf"))
     opened: list[str] = []
+    forgotten: list[object] = []
+    monkeypatch.setattr("perdix.pipelines.control_sensor.forget_ticks", lambda _, asset: forgotten.append(asset))
     monkeypatch.setattr(dg.SensorEvaluationContext, "log", property(lambda _: opened.append("log") or getLogger()))
     with (
         dg.instance_for_test(temp_dir=str(tmp_path)) as instance,
@@ -61,3 +65,4 @@ def test_a_tick_in_which_nothing_happened_leaves_no_log_file(tmp_path: Path, mon
     assert isinstance(ticked, dg.SensorResult)
     assert ticked.skip_reason is not None
     assert opened == []
+    assert forgotten == [dg.AssetKey("scaling_decisions")]
