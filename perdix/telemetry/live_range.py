@@ -167,7 +167,8 @@ class _Pull:
                 days.append(day)
                 samples += sum(len(one) for one in series)
                 found |= {one.metric for one in series}
-            there_s = first_s if warnings else min(last_s, max(_all_there_s(series, found), now_s - LATE_S))
+            all_there_s = _all_there_s(series, found.union(NEEDED_TO_TRAIN).intersection(possible))
+            there_s = first_s if warnings else min(last_s, max(all_there_s, now_s - LATE_S))
             if there_s > first_s:
                 answered.append((first_s, there_s))
             if there_s < last_s:

@@ -140,8 +140,11 @@ class TestPull:
         list(pull_missing([job], home, lake, NOW_S + HOUR_S, history_days=1))
         assert NOW_S - 1_200.0 <= min(float(asked["start"]) for asked in server.asked) <= NOW_S - 1_185.0
 
-    def test_one_metric_that_was_not_there_yet_is_asked_for_again(self, home: Home, server: Server) -> None:
-        """The exporter of Kafka's lag writes twenty minutes late, Flink does not; what came is in the lake."""
+    @pytest.mark.parametrize("since_s", [DAY_S, 900.0], ids=["some", "nothing"])
+    def test_one_metric_that_was_not_there_yet_is_asked_for_again(
+        self, home: Home, server: Server, since_s: float
+    ) -> None:
+        """Kafka's exporter is twenty minutes late, Flink's is not; what came is in the lake."""
         lake, job, answer = Lake(home.lake), a_job(server.url), server.answer
 
         def late(asked):
@@ -149,10 +152,10 @@ class TestPull:
             return success(({}, [[end_s, "1"]])) if end_s >= float(asked["start"]) else success()
 
         server.answer = late
-        list(pull_missing([job], home, lake, NOW_S, history_days=1))
+        pull_range(home, job, NOW_S - since_s, NOW_S)
         export(lake, pulled_name(DAYS[1]), 24.0, WORKLOAD.name, last_h=0.0)
         server.answer = answer
-        for later_s, again_s in ((HOUR_S, -1_200.0), (HOUR_S + 600.0, HOUR_S)):
+        for later_s, again_s in ((HOUR_S, -min(since_s, 1_200.0)), (HOUR_S + 600.0, HOUR_S)):
             server.asked.clear()
             list(pull_missing([job], home, lake, NOW_S + later_s, history_days=1))
             oldest_s = min(float(asked["start"]) for asked in server.asked) - NOW_S
