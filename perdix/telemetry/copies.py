@@ -1,0 +1,75 @@
+"""One series in two exports under other labels, as a dashboard's CSV beside the JSON of its query.
+
+Belongs here: which series are copies of another. Does not belong here: what is made of several series of one metric
+(:mod:`perdix.telemetry.joining`), which would sum these.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+COLUMNS: Final = frozenset(("metric", "worker", "ts", "value", "labels", "series_id", "source"))
+LEAST_SHARED: Final = 10  # samples at the same times, equal to the last digit
+LEAST_DIFFERENT: Final = 5  # values among them: what hardly changes may be alike by chance
+LOOKED_AT: Final = 200  # times of a metric
+
+
+def as_one(samples: pd.DataFrame) -> pd.DataFrame:
+    """Return samples in which a copy has worker, labels and kind of its original, so that samples of a time count once.
+
+    Copies come from different sources. Series of two workers that both have a name are none, however alike.
+
+    ``samples``: rows of the lake's ``samples`` with the ``labels`` (and ``kind``) of their series; others are returned
+    as they are.
+    """
+    if not set(samples.columns) >= COLUMNS or samples["source"].nunique() < 2:
+        return samples
+    original: dict[int, int] = {}
+    for _, rows in samples[samples["value"].notna()].groupby("metric", observed=True):
+        if len(rows["source"].unique()) > 1:
+            original |= _originals(rows)
+    if not original:
+        return samples
+    same = [name for name in ("worker", "labels", "kind") if name in samples.columns]
+    heads = samples.drop_duplicates("series_id").set_index("series_id")[same]
+    is_copy = samples["series_id"].isin(list(original))
+    found = samples.copy()
+    found.loc[is_copy, same] = heads.loc[found.loc[is_copy, "series_id"].map(original)].to_numpy()
+    return found
+
+
+def _originals(rows: pd.DataFrame) -> dict[int, int]:
+    """Return copy -> original of one metric's series: those with a worker come first, then those of more samples."""
+    workers = rows.drop_duplicates("series_id").set_index("series_id")["worker"].fillna("").to_dict()
+    sources = {key: set(own) for key, own in rows.groupby("series_id")["source"]}
+    sizes = rows["series_id"].value_counts()
+    once = rows.drop_duplicates(["series_id", "ts"])
+    shared = once["ts"].value_counts().loc[lambda count: count > 1].index.sort_values()
+    looked_at = shared[:: max(1, len(shared) // LOOKED_AT)]
+    table = once[once["ts"].isin(looked_at)].pivot_table("value", "ts", "series_id")
+    values = {int(key): table[key].to_numpy(np.float64) for key in table.columns}
+    copies: dict[int, int] = {}
+    kept: list[int] = []
+    for key in sorted(values, key=lambda key: (not workers[key], -int(sizes[key]), key)):
+        possible = [one for one in kept if not sources[one] & sources[key] and not _two(workers[one], workers[key])]
+        found = next((one for one in possible if _alike(values[one], values[key])), None)
+        if found is None:
+            kept.append(key)
+        else:
+            copies[key] = found
+    return copies
+
+
+def _two(worker: str | None, other: str | None) -> bool:
+    """Return whether these are two workers, each with a name."""
+    return bool(worker and other and worker != other)
+
+
+def _alike(first: np.ndarray, second: np.ndarray) -> bool:
+    both = ~np.isnan(first) & ~np.isnan(second)
+    if both.sum() < LEAST_SHARED or len(np.unique(first[both])) < LEAST_DIFFERENT:
+        return False
+    return bool((first[both] == second[both]).all())

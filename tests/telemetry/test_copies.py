@@ -1,0 +1,71 @@
+"""What was exported twice counts once, and what only looks alike is added up as ever."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from perdix.telemetry.copies import as_one
+from perdix.telemetry.observations import observe
+
+DAY = "2026-03-04"
+TIMES = pd.date_range(DAY, periods=240, freq="15s", tz="UTC")
+LOAD = 1_000.0 + 100.0 * np.sin(np.arange(240) / 20.0)
+
+
+def series(
+    number: int, source: str, every: int = 1, *, metric: str = "workload_per_s", worker: str = "", load: object = LOAD
+) -> pd.DataFrame:
+    """Some samples of a series, with labels of its own."""
+    rows = pd.DataFrame({"ts": TIMES, "value": load})[::every]
+    return rows.assign(
+        metric=metric,
+        worker=worker or None,
+        source=source,
+        series_id=number,
+        labels=f'{{"n": "{number}"}}',
+        kind="gauge",
+    )
+
+
+def observed(*parts: pd.DataFrame) -> pd.DataFrame:
+    return observe(pd.concat(parts, ignore_index=True), "ads", DAY)[0]
+
+
+def test_an_export_that_is_delivered_twice_counts_once() -> None:
+    """As JSON of the query every 15 s, and as the dashboard's CSV every minute; whichever came first."""
+    alone = observed(series(1, "a.json"))
+    for parts in ((series(1, "a.json"), series(2, "b.csv", 4)), (series(2, "b.csv", 4), series(1, "a.json"))):
+        pd.testing.assert_frame_equal(observed(*parts), alone)
+
+
+def test_a_longer_copy_goes_on_where_the_original_ends() -> None:
+    found = observed(series(1, "a.json")[:120], series(2, "b.csv"))
+    assert np.nanmax(found["workload_per_s"]) < 1_101.0
+    assert found["workload_per_s"].notna().all()
+
+
+def test_a_worker_that_a_dashboard_does_not_name_is_the_one_that_is_known() -> None:
+    named = series(1, "a.json", metric="throughput_per_s", worker="w1")
+    alone = observed(named)
+    assert observed(named, series(2, "b.csv", metric="throughput_per_s")).equals(alone)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (series(1, "a.json"), series(2, "a.json")),  # of one export: two topics
+        (series(1, "a.csv", load=500.0), series(2, "b.csv", load=500.0)),  # two that never change
+        (series(1, "a.csv"), series(2, "b.csv", load=LOAD + 1e-6)),
+        (series(1, "a.csv")[:5], series(2, "b.csv")[:5]),
+        (
+            series(1, "a.csv", metric="throughput_per_s", worker="w1"),
+            series(2, "b.csv", metric="throughput_per_s", worker="w2"),
+        ),
+    ],
+    ids=["one export", "constant", "almost", "few", "two workers"],
+)
+def test_what_may_be_two_series_is_added_up(one: pd.DataFrame, other: pd.DataFrame) -> None:
+    both = pd.concat([one, other], ignore_index=True)
+    pd.testing.assert_frame_equal(as_one(both), both)
