@@ -89,6 +89,8 @@ class Looks:
         if not endpoints:
             none = np.zeros((0, 0), dtype=np.int64)
             return Looks(none, none, none > 0, none.ravel())
+        # What lies outside the history shows nothing, and a range may begin in 1970 or earlier.
+        from_s, to_s = (min(max(at_s, history.start_s), history.end_s + history.step_s) for at_s in (from_s, to_s))
         times_ms, counts = _scrape_times_ms(scraping, seed, endpoints, from_s, to_s)
         rows = (times_ms // 1000 - history.start_s) // history.step_s - 1
         inside = (rows >= 0) & (rows < len(history)) & (np.arange(rows.shape[1]) < counts[:, None])

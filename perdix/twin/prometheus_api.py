@@ -87,13 +87,19 @@ def _time(parameters: Mapping[str, str], name: str) -> float:
     try:
         time_s = float(text)
     except ValueError:
-        try:
-            time_s = datetime.fromisoformat(text).timestamp()
-        except ValueError:
-            raise BadParameterError(f'invalid parameter "{name}": cannot parse "{text}" to a valid timestamp') from None
+        time_s = _rfc3339_s(text)
     if not math.isfinite(time_s):
         raise BadParameterError(f'invalid parameter "{name}": cannot parse "{text}" to a valid timestamp')
     return time_s
+
+
+def _rfc3339_s(text: str) -> float:
+    """Return the epoch seconds of a date with its zone; NaN for anything else."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return math.nan
+    return moment.timestamp() if moment.tzinfo else math.nan
 
 
 def _duration(parameters: Mapping[str, str], name: str) -> float:

@@ -142,7 +142,7 @@ class _Handler(BaseHTTPRequestHandler):
             return 503, _error("scaling is refused for a drill")
         try:
             asked = json.loads(body or b"{}")
-        except json.JSONDecodeError as error:
+        except (json.JSONDecodeError, RecursionError) as error:
             return 400, _error(f"the body is not JSON: {error}")
         with living.lock:
             return _failed(living, name, asked) if resource == "failures" else _scaled(living, name, asked)

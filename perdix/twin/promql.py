@@ -12,15 +12,18 @@ FUNCTIONS: Final = frozenset(
     | {"last_over_time", "time"}
 )
 MAXIMUM_NESTING: Final = 64
+SET_OPERATORS: Final = ("or", "and", "unless")
+COMPARISONS: Final = ("==", "!=", "<=", ">=", "<", ">")
 _LEVELS: Final = (
-    ("or",),
-    ("and", "unless"),
-    ("==", "!=", "<=", ">=", "<", ">"),
+    SET_OPERATORS[:1],
+    SET_OPERATORS[1:],
+    COMPARISONS,
     ("+", "-"),
     ("*", "/"),
 )
 _TOKEN = re.compile(
-    r"\s*(?:(?P<duration>(?:\d+(?:ms|[smhdw]))+)(?!\w)|(?P<number>\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)(?!\w)"
+    r"\s*(?:(?P<duration>(?:\d+(?:ms|[smhdw]))+)(?!\w)"
+    r"|(?P<number>\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|(?i:inf|nan))(?![\w:])"
     r'|(?P<name>[a-zA-Z_:][\w:]*)|(?P<string>"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\')'
     r"|(?P<op>=~|!~|!=|==|<=|>=|[-+*/<>=(){}\[\],]))"
 )
@@ -82,12 +85,13 @@ class Aggregate:
 
 @dataclass(frozen=True)
 class Binary:
-    """An operation on two sides, matched on all labels, or on ``on`` alone."""
+    """An operation on two sides, matched on all labels, or on ``on`` alone; ``many``: several of the left on one."""
 
     op: str
     left: Expression
     right: Expression
     on: tuple[str, ...] | None = None
+    many: bool = False
 
 
 Expression = Selector | Number | Call | Aggregate | Binary
@@ -164,11 +168,11 @@ class _Reader:
             op = self._tokens[self._next][1]
             self._next += 1
             on = self._labels() if self._take("on") else None
-            # Many are taken on the left anyway.
-            copied = self._labels() if on is not None and self._take("group_left") and self._peek("(") else ()
+            many = on is not None and op not in SET_OPERATORS and self._take("group_left")
+            copied = self._labels() if many and self._peek("(") else ()
             if copied:
                 raise PromQLError(f"the twin copies no labels with group_left: {', '.join(copied)}")
-            left = Binary(op, left, self.expression(level + 1), on)
+            left = Binary(op, left, self.expression(level + 1), on, many)
         return left
 
     def _unary(self) -> Expression:

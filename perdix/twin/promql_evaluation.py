@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,10 +10,25 @@ from numpy.typing import NDArray
 
 from perdix.telemetry.series import Series
 from perdix.telemetry.window import Values
-from perdix.twin.promql import Aggregate, Binary, Call, Expression, Matcher, Number, PromQLError, Selector
+from perdix.twin.promql import (
+    COMPARISONS,
+    SET_OPERATORS,
+    Aggregate,
+    Binary,
+    Call,
+    Expression,
+    Matcher,
+    Number,
+    PromQLError,
+    Selector,
+)
 
 Fetch = Callable[[tuple[Matcher, ...], float, float], list[Series]]
+Key = tuple[tuple[str, str], ...]  # labels
 LOOKBACK_S = 300.0
+SAME_LABELS = "vector cannot contain metrics with the same labelset"
+MANY_ON_THE_RIGHT = "found duplicate series for the match group on the right hand-side of the operation"
+MANY_ON_THE_LEFT = "multiple matches for labels: many-to-one matching must be explicit (group_left/group_right)"
 NAME = "__name__"
 
 
@@ -34,7 +49,10 @@ def evaluate(expression: Expression, steps_s: Values, fetch: Fetch, lookback_s: 
     Raises ``PromQLError`` when the expression asks for what Prometheus would refuse, or for what the twin does not
     know.
     """
-    found = _Evaluation(steps_s, fetch, lookback_s).of(expression)
+    try:
+        found = _Evaluation(steps_s, fetch, lookback_s).of(expression)
+    except RecursionError:
+        raise PromQLError("nested too deeply") from None
     results = [Result({}, found)] if isinstance(found, np.ndarray) else found
     return [result for result in results if not np.isnan(result.values).all()]
 
@@ -87,8 +105,29 @@ class _Evaluation:
                 for series in self._read(selector, range_s):
                     labels = dict(series.labels) if call.name != "last_over_time" else _named(series)
                     results.append(Result(labels, _over(call.name, series, self._steps_s, range_s)))
-                return results
+                return _merged(results)
         raise PromQLError(f"{call.name}() expects one range vector, such as metric[5m]")
+
+
+def _merged(results: Iterable[Result]) -> list[Result]:
+    """Return one result for each set of labels. Raises ``PromQLError`` where two have a value at the same step."""
+    found = _one_each(((tuple(sorted(r.labels.items())), r.values) for r in results), SAME_LABELS)
+    return [Result(dict(labels), values) for labels, values in found.items()]
+
+
+def _one_each(found: Iterable[tuple[Key, Values]], otherwise: str) -> dict[Key, Values]:
+    """Return the values of each key, of however many series that follow each other.
+
+    Raises ``PromQLError(otherwise)`` where two have a value at the same step.
+    """
+    each: dict[Key, Values] = {}
+    for key, values in found:
+        before = each.setdefault(key, values)
+        if before is not values:
+            if (~np.isnan(before) & ~np.isnan(values)).any():
+                raise PromQLError(otherwise)
+            each[key] = np.where(np.isnan(before), values, before)
+    return each
 
 
 def _named(series: Series) -> dict[str, str]:
@@ -143,7 +182,7 @@ def _increase(
 
 
 def _aggregate(aggregate: Aggregate, vector: list[Result]) -> list[Result]:
-    groups: dict[tuple[tuple[str, str], ...], list[Values]] = {}
+    groups: dict[Key, list[Values]] = {}
     for result in vector:
         dropped = {*aggregate.labels, NAME}
         kept = {
@@ -176,28 +215,32 @@ def _reduced(name: str, members: Values) -> Values:
 
 def _binary(binary: Binary, left: list[Result] | Values, right: list[Result] | Values) -> list[Result] | Values:
     if isinstance(left, np.ndarray) and isinstance(right, np.ndarray):
+        if binary.op in COMPARISONS:
+            raise PromQLError("comparisons between scalars must use BOOL modifier")
         return _operated(binary.op, left, right)
     if isinstance(right, np.ndarray) and isinstance(left, list):
-        return [Result(_kept(binary.op, r.labels), _operated(binary.op, r.values, right)) for r in left]
+        return _merged(Result(_kept(binary.op, r.labels), _operated(binary.op, r.values, right)) for r in left)
     if isinstance(left, np.ndarray) and isinstance(right, list):
-        return [
+        return _merged(
             Result(_kept(binary.op, r.labels), _operated(binary.op, left, r.values, right_is_vector=True))
             for r in right
-        ]
+        )
     assert isinstance(left, list)
     assert isinstance(right, list)
-    return _set(binary, left, right) if binary.op in {"and", "or", "unless"} else _matched(binary, left, right)
+    return _set(binary, left, right) if binary.op in SET_OPERATORS else _matched(binary, left, right)
 
 
 def _matched(binary: Binary, left: list[Result], right: list[Result]) -> list[Result]:
-    partners: dict[tuple[tuple[str, str], ...], Values] = {}
-    for result in right:
-        key = _key(result, binary.on)
-        if key in partners:
-            raise PromQLError("found duplicate series for the match group on the right hand-side of the operation")
-        partners[key] = result.values
-    pairs = [(result, partners[key]) for result in left if (key := _key(result, binary.on)) in partners]
-    return [Result(_kept(binary.op, r.labels), _operated(binary.op, r.values, other)) for r, other in pairs]
+    partners = _one_each(((_key(result, binary.on), result.values) for result in right), MANY_ON_THE_RIGHT)
+    keyed = [(key, result) for result in left if (key := _key(result, binary.on)) in partners]
+    found = [_operated(binary.op, result.values, partners[key]) for key, result in keyed]
+    if binary.many or binary.on is None:
+        labels = [_kept(binary.op, result.labels) for _, result in keyed]
+    else:
+        labels = [{label: value for label, value in key if value} for key, _ in keyed]
+    if not binary.many:
+        _one_each(((key, values) for (key, _), values in zip(keyed, found, strict=True)), MANY_ON_THE_LEFT)
+    return _merged(map(Result, labels, found))
 
 
 def _set(binary: Binary, left: list[Result], right: list[Result]) -> list[Result]:
@@ -208,12 +251,12 @@ def _set(binary: Binary, left: list[Result], right: list[Result]) -> list[Result
 
     if binary.op == "or":
         extra = [Result(r.labels, np.where(there(left, r), np.nan, r.values)) for r in right]
-        return [*left, *extra]
+        return _merged([*left, *extra])
     wanted = binary.op == "and"
     return [Result(r.labels, np.where(there(right, r) == wanted, r.values, np.nan)) for r in left]
 
 
-def _key(result: Result, on: tuple[str, ...] | None) -> tuple[tuple[str, str], ...]:
+def _key(result: Result, on: tuple[str, ...] | None) -> Key:
     if on is None:
         return tuple(sorted((k, v) for k, v in result.labels.items() if k != NAME))
     return tuple((label, result.labels.get(label, "")) for label in on)
@@ -221,7 +264,7 @@ def _key(result: Result, on: tuple[str, ...] | None) -> tuple[tuple[str, str], .
 
 def _kept(op: str, labels: Mapping[str, str]) -> dict[str, str]:
     """A comparison filters and keeps the metric's name; arithmetic drops it."""
-    return {k: v for k, v in labels.items() if k != NAME or op in {"==", "!=", "<", ">", "<=", ">="}}
+    return {k: v for k, v in labels.items() if k != NAME or op in COMPARISONS}
 
 
 def _operated(op: str, left: Values, right: Values, *, right_is_vector: bool = False) -> Values:

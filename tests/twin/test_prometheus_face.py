@@ -100,6 +100,8 @@ def test_instant_query(client):
         ({"step": "soon"}, "step"),
         ({"start": "yesterday"}, 'cannot parse "yesterday" to a valid timestamp'),
         ({"start": "nan"}, "valid timestamp"),
+        ({"start": "2023-11-14T23:12:20"}, "valid timestamp"),
+        ({"query": "+".join("1" * 3_000)}, "nested"),
         ({"end": NOW_S - 100}, "must not be before start"),
         ({"query": "sum("}, "expected"),
         ({"query": ""}, "no expression"),
@@ -112,6 +114,18 @@ def test_errors_have_prometheus_form(client, changes, says):
     assert response.status_code == 400
     assert (body["status"], body["errorType"]) == ("error", "bad_data")
     assert says in body["error"]
+
+
+@pytest.mark.parametrize(("start_s", "end_s"), [(1e300, 1e300), (-1e300, -1e300), (0, 1)])
+def test_at_times_far_away_nothing_is_known(client, start_s, end_s):
+    assert matrix(client, "sum(rate(arrived_total[5m])) or scale_out", start_s, end_s) == []
+
+
+def test_a_range_that_begins_long_ago_is_answered_by_what_is_there(client):
+    steps = matrix(client, "max_over_time(scale_out{job='orders'}[20000w])", 0, NOW_S, "10000000")
+    assert steps == []
+    (series,) = matrix(client, "count_over_time(scale_out{job='orders'}[20000w])", NOW_S, NOW_S)
+    assert series["values"] == [[NOW_S, "720"]]
 
 
 def test_exactly_eleven_thousand_steps_are_still_answered(client):
@@ -166,7 +180,7 @@ def test_a_key_for_another_number_is_a_conflict(client):
     assert "was used for 3 workers" in response.json()["error"]
 
 
-@pytest.mark.parametrize("content", [b"{", b"\xff\xfe", b"null"])
+@pytest.mark.parametrize("content", [b"{", b"\xff\xfe", b"null", b"[" * 100_000])
 def test_a_body_that_is_not_json_is_refused(client, content):
     assert client.put("/jobs/orders/scale", content=content).status_code == 400
 

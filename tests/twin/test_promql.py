@@ -137,6 +137,35 @@ def test_vectors_are_matched_on_labels():
         ask("total / on (job) up", 20.0)
 
 
+def test_many_to_one_needs_group_left_as_prometheus_does():
+    with pytest.raises(PromQLError, match="many-to-one matching must be explicit"):
+        ask("up / on (job) sum by (job) (up)", 20.0)
+    assert ask("up * on (job) group_left () sum by (job) (up)", 20.0) == {
+        (("job", "x"), ("pod", "a")): [0.0],
+        (("job", "x"), ("pod", "b")): [1.0],
+    }
+    assert ask("up > on (job) (sum by (job) (up) - 0.5)", 20.0) == {(("job", "x"),): [1.0]}  # one is left of the many
+    assert ask("up * on (pod) total", 20.0) == {(("pod", "a"),): [0.0], (("pod", "b"),): [20.0]}
+
+
+def test_series_that_follow_each_other_are_one_partner():
+    assert ask('sum(total) * on () (up{pod="a"} < 1 or up{pod="b"} > 0)', 10.0) == {(): [110.0]}
+
+
+@pytest.mark.parametrize("text", ['rate({__name__=~"up|total",pod="a"}[40s])', 'rate({__name__=~".+"}[40s]) * 2'])
+def test_no_two_series_have_the_same_labels(text, monkeypatch):
+    monkeypatch.setitem(globals(), "STORE", [*STORE, series("total_", [0, 10, 20, 30, 40], [0, 1, 2, 3, 4], pod="a")])
+    with pytest.raises(PromQLError, match="same labelset"):
+        ask(text.replace("up|total", "total_?"))
+
+
+def test_infinity_and_nan_are_numbers():
+    assert ask("sum(total) < Inf") == {(): [190.0]}
+    assert ask("sum(total) > inf") == {}
+    assert ask("sum(total) > NaN") == {}
+    assert scalar("-Inf") == -np.inf
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -155,6 +184,7 @@ def test_vectors_are_matched_on_labels():
         "up $",
         "sum(3)",
         "2 and 3",
+        "5 > 3",
         "up up",
         "rate(up[20])",
     ],
@@ -173,6 +203,8 @@ def test_no_text_breaks_the_parser(text):
 def test_endless_nesting_is_refused():
     with pytest.raises(PromQLError, match="nested"):
         parse("(" * 100_000 + "1" + ")" * 100_000)
+    with pytest.raises(PromQLError, match="nested"):
+        ask("+".join("1" * 3_000))
 
 
 def test_durations():
