@@ -58,5 +58,6 @@ def _measured_ms(learned: Learned) -> Values:
 
 
 def _waits_ms(learned: Learned) -> Values:
+    lag = learned.lag_records
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(1_000.0 * learned.lag_records / learned.throughput_per_s)
+        return np.where(lag == 0.0, 0.0, 1_000.0 * lag / learned.throughput_per_s)

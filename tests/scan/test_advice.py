@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from perdix.replay.best_static import best_static
 from perdix.scan.advice import advise
 from perdix.scan.confidence import confidence
-from perdix.scan.lateness import late_share_now
+from perdix.scan.lateness import known_in_time, late_share_now
 from perdix.scan.learning import CannotJudgeError, Restarts
 from perdix.scan.own_physics import objectives_of, own_physics
 from perdix.scan.with_perdix import busiest_day_s, following
@@ -262,3 +262,12 @@ def test_restarts_that_were_seen_are_replayed_and_told():
     job = own_physics("orders", of, objectives_of(of, None, 0.05))
     assert job.parameters.restart.out.median_s == 45.0
     assert any("45 s" in note for note in advised(of).notes)
+
+
+def test_a_job_that_has_nothing_to_do_is_not_late():
+    """It has work for a third of the day, and is late in a tenth of that."""
+    minute = np.arange(1_440)
+    consumed, waiting = np.where(minute < 480, 550.0, 0.0), np.where(minute < 48, 1e6, 0.0)
+    of = learned(load(lambda _: consumed), workers=6, lag_records=waiting, throughput_per_s=consumed)
+    assert late_share_now(of, 5_000.0) == pytest.approx(48 / 1_440)
+    assert known_in_time(of, objectives_of(of, None, 0.05))
