@@ -12,7 +12,7 @@ import math
 import re
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from perdix.telemetry.window import Values
 
 SEPARATORS = ",;|\t"
 TIMES = ("second", "seconds", "time", "timestamp", "ts", "date", "datetime")
-RATES = ("tuples_per_second", "records_per_second", "per_s")
+RATES = ("tuples_per_second", "records_per_second", "per_s", "rate")
 NUMBERS = ("", "step", "steps", "index", "idx", "i", "n", "row", "unnamed: 0", "__index_level_0__")  # of rows
 DATED_S = 1e8  # as seconds, that is 1973: a number below it counts from the trace's own beginning
 TICKS_S = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
@@ -53,6 +53,7 @@ class Rows:
     empty: int  # rows whose rate is an empty cell: nothing was measured there
     unit: str = "line"
     dated: bool = False  # whether the times are moments in UTC, not seconds since the trace began
+    unread: tuple[str, ...] = ()  # names of the other columns of numbers
 
 
 def read_rows(path: Path, step_s: float | None = None) -> Rows:
@@ -87,7 +88,10 @@ def read_rows(path: Path, step_s: float | None = None) -> Rows:
     found = _numbers(path, rows, time_at, rate_at, column=header[rate_at] if header else "", unit=unit, tick_s=tick_s)
     if tick_s is None:
         _refuse_row_numbers(path, name, found)
-    return found
+        _refuse_parts_of_seconds(path, name, found)
+    named = not names or names[rate_at] in RATES
+    others = [] if named else [k for k in _numeric(rows[0][1][: len(names)]) if names[k] not in NUMBERS]
+    return replace(found, unread=tuple(header[k] for k in others if k not in (time_at, rate_at)))
 
 
 def _tick_s(name: str | None, first: Any) -> float | None:
@@ -108,6 +112,18 @@ def _refuse_row_numbers(path: Path, name: str | None, rows: Rows) -> None:
         f"{path}: {rows.unit} {rows.places[0]}: {what} numbers the rows ({rows.times_s[0]:.0f}, "
         f"{rows.times_s[min(1, len(rows.times_s) - 1)]:.0f}, ...) and is no time; give the time from row to row with "
         "--step, for example --step 30m (--step 1 if these are seconds)"
+    )
+
+
+def _refuse_parts_of_seconds(path: Path, name: str | None, rows: Rows) -> None:
+    """Complain of times that are fractions of something longer than a second: days as in a spreadsheet, or hours."""
+    step_s = float(np.median(np.diff(rows.times_s))) if len(rows.times_s) > 1 else 1.0
+    if rows.dated or not 0.0 < step_s < 1.0:
+        return
+    what = f"the column '{name}'" if name else "the first column"
+    raise SettingsError(
+        f"{path}: by {what} rows are {step_s:.3g} s apart; name it with its unit, which is days, hours or minutes, "
+        "rather (t_s if these are seconds)"
     )
 
 
@@ -153,7 +169,7 @@ def _columns(path: Path, names: Sequence[str], rows: Sequence[Row]) -> tuple[int
             "--step 30m"
         )
     named = next((names.index(name) for name in RATES if name in names), None)
-    numbers = (k for k, cell in enumerate(cells) if k > time_at and (_empty(cell) or _number(cell) is not None))
+    numbers = (k for k in _numeric(cells) if k > time_at)
     rate_at = next(numbers, None) if named is None else named
     if rate_at is None:
         raise SettingsError(f"{path}:{place}: no rate after the time in {_shown(cells)}; {FIX}")
@@ -171,8 +187,7 @@ def _rate_without_times(path: Path, names: Sequence[str], rows: Sequence[Row]) -
     named = next((names.index(name) for name in RATES if name in names), None)
     if named is not None:
         return named
-    numbers = [k for k, cell in enumerate(cells) if _empty(cell) or _number(cell) is not None]
-    rates = [k for k in numbers if not (names and names[k] in NUMBERS)]
+    rates = [k for k in _numeric(cells) if not (names and names[k] in NUMBERS)]
     if len(rates) > 1 and _counts_up(rows, rates[0]):
         rates = rates[1:]
     if not rates:
@@ -255,6 +270,11 @@ def _number(cell: Any) -> float | None:
         return float(cell)
     except (TypeError, ValueError):
         return None
+
+
+def _numeric(cells: Sequence[Any]) -> list[int]:
+    """Return where numbers are, or may be: cells that are empty too."""
+    return [k for k, cell in enumerate(cells) if _empty(cell) or _number(cell) is not None]
 
 
 def _empty(cell: Any) -> bool:

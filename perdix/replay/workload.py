@@ -104,7 +104,9 @@ def recorded(path: Path, *, fill_gaps: bool = False, step_s: float | None = None
         notes = [f"read from {rows.column}"]
     else:
         rows = read_rows(path, step_s)
-        notes = [f"read from the column '{rows.column}'"] if rows.column else []
+        others = ", ".join(f"'{name}'" for name in rows.unread)
+        read = f"read from the column '{rows.column}'" + (f", not {others}" if others else "")
+        notes = [read] if rows.column else []
     if step_s is not None:
         notes.append(f"{in_words(step_s)} from row to row, as asked for")
     name = path.name.removesuffix(".gz")
@@ -184,7 +186,9 @@ def _increasing(path: Path | str, rows: Rows, steps_s: Values) -> None:
         f"{rows.unit} {rows.places[k]}"
         for k in back
     ]
-    raise SettingsError(f"{path}: {complaint(wrong)}; sort the rows by time and keep one of each")
+    raise SettingsError(
+        f"{path}: {complaint(wrong)}; sort the rows by time, and add up those of one time (without a zone it is UTC)"
+    )
 
 
 def _refuse_counter(path: Path | str, rows: Rows) -> None:

@@ -96,6 +96,24 @@ class TestFilesAsTheyCome:
         trace = recorded(written(tmp_path, rows(list(self.TIMES), RATES, header="second,adCount\n")))
         assert trace.notes == ("read from the column 'adCount'",)
 
+    @pytest.mark.parametrize(
+        ("header", "row", "read"),
+        [
+            ("time,partition,rate\n", "{time},7,{rate}\n", "read from the column 'rate'"),
+            ("time,orders,bills\n", "{time},{rate},3\n", "read from the column 'orders', not 'bills'"),
+            (
+                "at,orders,of,bills,more\n",
+                "{time},{rate},web,,3\n",
+                "read from the column 'orders', not 'bills', 'more'",
+            ),
+        ],
+    )
+    def test_other_numbers_in_a_row_are_named(self, header: str, row: str, read: str, tmp_path: Path) -> None:
+        lines = [row.format(time=f"2026-01-31T03:{k:02}:00Z", rate=rate) for k, rate in enumerate(RATES)]
+        trace = recorded(written(tmp_path, header + "".join(lines)))
+        assert trace.notes == (read,)
+        np.testing.assert_allclose(trace.rates, RATES)
+
     def test_rows_without_a_rate_are_counted_and_closed_by_a_line(self, tmp_path: Path) -> None:
         trace = recorded(written(tmp_path, rows([0, 30, 60, 90], [100, "null", 140, ""])))
         assert trace.relative(31)[30] == pytest.approx(120 / 140)
@@ -182,6 +200,13 @@ class TestWithoutTimes:
         trace = recorded(written(tmp_path, rows([1_700_000_000 + k for k in range(90)], [50] * 90, header="at,n\n")))
         assert trace.origin_s == 1_700_000_000.0
 
+    def test_parts_of_a_second_ask_for_the_unit(self, tmp_path: Path) -> None:
+        halves = rows([0.5 * k for k in range(300)], [5] * 300, header="{},load\n")
+        with pytest.raises(SettingsError, match=r"rows are 0\.5 s apart.*name it with its unit.*hours"):
+            recorded(written(tmp_path, halves.format("t")))
+        assert recorded(written(tmp_path, halves.format("t_hours"))).step_s == 1_800.0
+        assert recorded(written(tmp_path, halves.format("t_s"))).step_s == 0.5
+
     def test_a_date_beside_an_index_is_the_time(self, tmp_path: Path) -> None:
         text = ",when,n\n" + "".join(f"{k},2026-03-04T11:{k:02}:00Z,{k + 1}\n" for k in range(10))
         trace = recorded(written(tmp_path, text))
@@ -218,8 +243,11 @@ class TestWithoutTimes:
         (rows([0, 60, 120], [5, "4,5", 5], sep=";", header="second;rate\n"), "line 3: '4,5' is not a number"),
         (rows([0, "noon", 120], [5, 5, 5]), "line 3: 'noon,5' has no time"),
         (rows([0, "1e25", 120], [5, 5, 5]), "line 3: '1e25,5' has no time"),
-        (rows([0, 60, 60], [5, 5, 5]), "line 4: its time is that of line 3; sort the rows"),
-        (rows([0, 60, 30], [5, 5, 5]), "line 4: its time lies before that of line 3; sort the rows"),
+        (rows([0, 60, 60], [5, 5, 5]), "line 4: its time is that of line 3; sort the rows by time, and add up"),
+        (
+            rows([0, 60, 30], [5, 5, 5]),
+            "of line 3; sort the rows by time, and add up those of one time (without a zone it is UTC)",
+        ),
         (rows([0, 60, 120], [0, 0, 0]), "every rate is 0"),
         (rows([60 * k for k in range(200)], [5] * 199 + [1e9]), "line 201: 1e+09: more than 1,000 times"),
         (rows([60 * k for k in range(20)], [-1] * 20), "and 15 more"),
