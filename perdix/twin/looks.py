@@ -56,7 +56,7 @@ class Scraping:
         return endpoint if self.jitter_s or self.loss or self.silences else ""
 
     def __post_init__(self) -> None:
-        if self.interval_s <= 0 or self.jitter_s < 0 or not 0 <= self.loss < 1:
+        if not self.interval_s > 0 or not self.jitter_s >= 0 or not 0 <= self.loss < 1:
             raise ValueError(f"expected interval_s > 0, jitter_s >= 0 and 0 <= loss < 1, found {self}")
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import math
 import signal
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from perdix.settings.yaml_files import SettingsError
@@ -53,13 +54,34 @@ def _jobs(names: Sequence[str], folder: Path | None) -> dict[str, TwinParameters
     return jobs
 
 
+def _within(least: int, most: int, kind: Callable[[str], float] = int) -> Callable[[str], float]:
+    """Return what reads a number from ``least`` to ``most``."""
+
+    def read(text: str) -> float:
+        try:
+            value = kind(text)
+        except ValueError:
+            value = math.nan
+        if not least <= value <= most:
+            raise argparse.ArgumentTypeError(f"'{text}' is not from {least} to {most}")
+        return value
+
+    return read
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m perdix.twin.serve", description=__doc__)
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: loopback only)")
-    parser.add_argument("--port", type=int, default=0, help="port to listen on (default: a free one)")
-    parser.add_argument("--hours", type=float, default=6.0, help="hours of history before now (default: 6)")
-    parser.add_argument("--seed", type=int, default=7, help="the same seed gives the same twins (default: 7)")
-    parser.add_argument("--scrape-interval", type=float, default=5.0, help="seconds between scrapes (default: 5)")
+    parser.add_argument("--port", type=_within(0, 65_535), default=0, help="port to listen on (default: a free one)")
+    parser.add_argument(
+        "--hours", type=_within(0, 336, float), default=6.0, help="hours of history before now (default: 6)"
+    )
+    parser.add_argument(
+        "--seed", type=_within(0, 2**32), default=7, help="the same seed gives the same twins (default: 7)"
+    )
+    parser.add_argument(
+        "--scrape-interval", type=_within(1, 3_600, float), default=5.0, help="seconds between scrapes (default: 5)"
+    )
     parser.add_argument(
         "--job", action="append", default=[], help="a twin of conf/twins; repeat for more (default: those of the demo)"
     )

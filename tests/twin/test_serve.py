@@ -43,3 +43,25 @@ def test_a_wrong_twin_is_named_with_its_line(tmp_path, capsys):
 def test_an_empty_folder_says_what_to_add(tmp_path, capsys):
     assert main(["--conf", str(tmp_path)]) == 1
     assert "add <name>.yaml" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--port", "99999"),
+        ("--port", "-1"),
+        ("--hours", "inf"),
+        ("--hours", "nan"),
+        ("--hours", "-1"),
+        ("--hours", "1e9"),
+        ("--scrape-interval", "nan"),
+        ("--scrape-interval", "0"),
+        ("--seed", "-1"),
+        ("--seed", "1.5"),
+    ],
+)
+def test_an_option_that_cannot_be_is_named_with_its_bounds(option, value, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["--job", "wordcount", f"{option}={value}"])
+    assert ended.value.code == 2
+    assert re.search(rf"{option}: '{value}' is not from \d+ to \d+", capsys.readouterr().err)
