@@ -33,9 +33,11 @@ from perdix.replay.hosts.case import HostsCase, hosts_contenders
 from perdix.replay.hosts.document import hosts_document, hosts_folder_name, write_hosts_series
 from perdix.replay.hosts.picture import draw_hosts_campaign, hosts_picture
 from perdix.replay.hosts.run import play
+from perdix.replay.hosts.situation import situation_of
 from perdix.replay.hosts.tracking import flat_means, hosts_comparison
 from perdix.settings.yaml_files import SettingsError
 from perdix.twin.hosts.parameters import load_topology
+from perdix.twin.hosts.system import HostsTwin
 
 TOPOLOGY = load_topology("manufacturing")
 (BTU,) = hosts_contenders("btu:unit_min=10")
@@ -284,3 +286,18 @@ def test_a_billing_unit_is_a_month_at_most() -> None:
     assert hosts_contenders("btu:unit_min=44640")[0].unit_min == 44_640
     with pytest.raises(SettingsError, match="unit_min must be whole minutes from 1 to 44,640, found 100000"):
         hosts_contenders("btu:unit_min=100000")
+
+
+class OnlyItsEnd(list[Any]):
+    """A list that nobody goes through from its beginning."""
+
+    def __iter__(self) -> Any:
+        pytest.fail("all of it is gone through")
+
+
+def test_a_look_does_not_go_through_all_that_happened_before() -> None:
+    twin = HostsTwin(load_topology("manufacturing"), "stepwise", 1)
+    twin.step(600)
+    known = situation_of(twin, 60.0, {})
+    twin.measured, twin.fleet.events = OnlyItsEnd(twin.measured), OnlyItsEnd(twin.fleet.events)
+    assert situation_of(twin, 60.0, {}) == known

@@ -31,15 +31,16 @@ class ArrivalForecasts:
         self._horizon_s = horizon_s
         self._seed = seed
         self._forecaster: Forecaster | None = None
-        self._rates: list[list[float]] = []
+        self._rates = np.empty((0, 0))  # arrivals/s at each type in each measurement
 
     def of(self, measured: Sequence[Mapping[str, Measured]], every_s: int, start_s: int) -> Mapping[str, Forecast]:
         """Return operator -> forecast from the end of what was measured; empty where there is none yet."""
         if self._family is None or len(measured) * every_s < FIRST_S:
             return {}
-        new = measured[len(self._rates) :]
-        self._rates += [[one.arrived_per_s for one in row.values()] for row in new]
-        rates = np.array(self._rates)
+        new = [[one.arrived_per_s for one in row.values()] for row in measured[len(self._rates) :]]
+        if new:
+            self._rates = np.concatenate((self._rates.reshape(-1, len(new[0])), new))
+        rates = self._rates
         seen = Workload(float(start_s), float(every_s), rates.sum(axis=1))
         try:
             if self._forecaster is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,9 +14,7 @@ from perdix.policies.hosts.contract import Seen
 from perdix.twin.hosts.leased import ImpossibleError
 from perdix.twin.hosts.system import HostsTwin
 
-BUSY_MEASUREMENTS = 20  # what an instance works off is taken from so many of the last measurements
-BUSY_QUANTILE = 0.75  # of them: many were taken while stalls or a lack of idle CPU held the instances back
-SCALED = ("asked", "stopping")  # a migration scales nothing
+BUSY_QUANTILE = 0.75  # of the last measurements: many were taken while stalls or a lack of idle CPU held instances back
 
 
 @dataclass(frozen=True)
@@ -110,26 +108,14 @@ def _carry_out(twin: HostsTwin, step: contract.Step) -> Carried:
 
 
 def _seen(twin: HostsTwin, forecasts: Mapping[str, Forecast]) -> dict[str, Seen]:
-    last = twin.topology.measuring.last
-    scalings = dict.fromkeys(twin.operators, 0)
-    for event in twin.events:
-        if event.kind in SCALED:
-            scalings[event.operator] += 1
-    found = {}
-    for name in twin.operators:
-        mine = [row[name] for row in twin.measured]
-        durations = [one.duration_s for one in mine if one.duration_s is not None]
-        found[name] = Seen(
-            tuple(durations[-last:]),
-            mine[-1].queue_items if mine else None,
-            scalings[name],
+    newest = twin.measured[-1] if twin.measured else {}
+    return {
+        name: Seen(
+            tuple(twin.durations_s[name]),
+            newest[name].queue_items if newest else None,
+            twin.fleet.scaled[name],
             forecasts.get(name),
-            _latest(mine, lambda one: one.busy_per_instance_s),
+            float(np.quantile(busy, BUSY_QUANTILE)) if (busy := twin.busy_per_s[name]) else None,
         )
-    return found
-
-
-def _latest(rows: list[Any], of: Callable[[Any], float | None]) -> float | None:
-    """Return the upper quartile of the last measurements that have a value; ``None`` without any."""
-    known = [value for value in map(of, rows) if value is not None]
-    return float(np.quantile(known[-BUSY_MEASUREMENTS:], BUSY_QUANTILE)) if known else None
+        for name in twin.operators
+    }

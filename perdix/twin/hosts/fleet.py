@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
+from typing import Final
 
 from perdix.twin.hosts.leased import Container, Event, ImpossibleError, Kind, LeasedHost
 from perdix.twin.hosts.luck import Luck
 from perdix.twin.hosts.parameters import NOTHING, Topology
+
+SCALED: Final = ("asked", "stopping")  # a migration scales nothing
 
 
 class Fleet:
@@ -14,6 +18,7 @@ class Fleet:
 
     ``hosts``, ``containers``: those that are there, by name.
     ``leases``: every host that ever was leased.
+    ``scaled``: operator -> how often it was scaled.
     ``version``: counts up whenever something may work that did not, or the other way round.
     """
 
@@ -26,6 +31,7 @@ class Fleet:
         self.containers: dict[str, Container] = {}
         self.leases: list[LeasedHost] = []
         self.events: list[Event] = []
+        self.scaled = Counter[str]()
         self.version = 0
         self._containers_made = 0
 
@@ -239,3 +245,5 @@ class Fleet:
     def _tell(self, now_s: int, kind: Kind, host_id: str, one: Container | None = None) -> None:
         named = ("", "") if one is None else (one.instance_id, one.operator)
         self.events.append(Event(now_s, kind, host_id, *named))
+        if kind in SCALED:
+            self.scaled[named[1]] += 1

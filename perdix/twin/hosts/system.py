@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -16,6 +17,7 @@ from perdix.twin.hosts.parameters import Topology
 from perdix.twin.hosts.waiting import mean_own, waits_s
 from perdix.twin.hosts.work import Placement, Work
 
+BUSY_MEASUREMENTS = 20  # so many of the last ones of what busy instances work off are kept
 NEVER_BELOW = 0.1  # a measured duration keeps a tenth of itself, whatever the noise
 
 
@@ -51,6 +53,9 @@ class HostsTwin:
         self.luck = Luck(topology, seed)
         self.fleet = Fleet(topology, self.luck, unit_s)
         self.measured: list[Mapping[str, Measured]] = []
+        # durations_s, busy_per_s: operator -> the last values that were measured of it, oldest first
+        self.durations_s = {name: deque[float](maxlen=topology.measuring.last) for name in self.operators}
+        self.busy_per_s = {name: deque[float](maxlen=BUSY_MEASUREMENTS) for name in self.operators}
         self._second = 0
         self._machines = topology.pattern(pattern)
         self._work = Work(topology)
@@ -155,9 +160,11 @@ class HostsTwin:
         course, end = self._ledger.course(), self._second
         seconds = slice(max(end - self.topology.measuring.every_s, 0), end)
         luck = np.stack((self.luck.measured(end), self.luck.moments(end)), axis=1).tolist()
-        self.measured.append(
-            {name: self._measurement(course, k, seconds, luck[k]) for k, name in enumerate(self.operators)}
-        )
+        row = {name: self._measurement(course, k, seconds, luck[k]) for k, name in enumerate(self.operators)}
+        self.measured.append(row)
+        for name, one in row.items():
+            self.durations_s[name].extend(() if one.duration_s is None else (one.duration_s,))
+            self.busy_per_s[name].extend(() if one.busy_per_instance_s is None else (one.busy_per_instance_s,))
 
     def _measurement(self, course: Course, k: int, seconds: slice, luck: Sequence[float]) -> Measured:
         span_s, (noise, moment) = seconds.stop - seconds.start, luck
