@@ -22,6 +22,7 @@ from perdix.telemetry.window import Values
 
 Samples = tuple[NDArray[np.int64], Values]  # epoch milliseconds and values, both of shape (n,)
 SHOWN = 3
+SAME_MOMENTS = 0.75  # of the series' step: where their times together are nearer than that, each has its own
 
 
 def is_export(path: Path) -> bool:
@@ -59,11 +60,21 @@ def read_matrix(path: Path) -> Rows:
 
 
 def summed(series: Sequence[Samples]) -> Samples:
-    """Return the sum of series at all of their times; a series counts from its first sample to its last."""
+    """Return the sum of series at all of their times; a series counts from its first sample to its last.
+
+    Series that are looked at at moments of their own, as raw samples are, are summed once per step, in which they count
+    from its beginning.
+    """
     times_ms = np.unique(np.concatenate([times for times, _ in series]))
+    steps_ms = np.concatenate([np.diff(times) for times, _ in series])
+    step_ms = int(np.median(steps_ms)) if len(steps_ms) else 0
+    own = len(series) > 1 and float(np.median(np.diff(times_ms))) < SAME_MOMENTS * step_ms
+    if own:
+        times_ms = times_ms[0] + step_ms * np.unique((times_ms - times_ms[0]) // step_ms)
     total = np.zeros(len(times_ms))
     for times, values in series:
-        total += np.interp(times_ms, times, values, left=0.0, right=0.0)
+        before = np.where(times_ms > times[0] - step_ms, values[0], 0.0) if own else 0.0
+        total += np.where(times_ms < times[0], before, np.interp(times_ms, times, values, right=0.0))
     return times_ms, total
 
 
@@ -76,7 +87,8 @@ def _series(path: Path) -> dict[tuple[str, str], Samples]:
         for found in MatrixReader(content, limits).read() if export else read_victoriametrics(content, limits):
             if isinstance(found, Quarantined):
                 place = "" if found.line is None else f":{found.line}"
-                raise SettingsError(f"{path}{place}: {found.reason}; export it again")
+                fix = "" if "export" in found.reason else "; export it again"
+                raise SettingsError(f"{path}{place}: {found.reason}{fix}")
             if isinstance(found, RawSeries):
                 runs.setdefault((found.name, _label_text(found)), []).append(found)
     series = {}

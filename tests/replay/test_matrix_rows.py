@@ -44,6 +44,24 @@ def test_a_series_counts_while_it_is_there_and_a_sample_that_it_misses_is_no_dip
     np.testing.assert_allclose(trace.rates, [11, 21, 36, 46])
 
 
+def test_series_that_are_looked_at_at_moments_of_their_own_have_one_step(tmp_path: Path) -> None:
+    """Three partitions, each exported as it was scraped, every five minutes; one of them ends early."""
+    path = tmp_path / "raw.jsonl"
+    lines = [
+        {
+            "metric": {"__name__": "rate", "partition": str(p)},
+            "values": [100.0 + k for k in range(rows)],
+            "timestamps": [1_000 * (BEGIN_S + 300 * k + 7 * p) for k in range(rows)],
+        }
+        for p, rows in enumerate((30, 30, 20))
+    ]
+    path.write_text("\n".join(map(json.dumps, lines)))
+    trace = recorded(path)
+    assert (trace.step_s, trace.length_s, trace.gaps, len(trace.notes)) == (300.0, 9_000.0, None, 1)
+    count = np.where(np.arange(30) < 20, 3, 2)
+    np.testing.assert_allclose(trace.rates, count * (100.0 + np.arange(30)), rtol=0.001)
+
+
 def test_it_may_be_gzip_and_samples_without_a_value_are_gaps(tmp_path: Path) -> None:
     plain = exported(tmp_path, ({"__name__": "events:rate1m"}, [10, "NaN", 30, 40, 50]))
     packed = tmp_path / "w2.json.gz"
@@ -74,8 +92,9 @@ def test_what_is_no_workload_is_refused_with_the_fix(
 def test_damage_is_named_by_its_file(tmp_path: Path) -> None:
     path = exported(tmp_path, ({"topic": "a"}, [10, 20, 30]))
     path.write_text(path.read_text()[:-30])
-    with pytest.raises(SettingsError, match=r"w\.json"):
+    with pytest.raises(SettingsError, match=r"w\.json.*; export it again$") as caught:
         recorded(path)
+    assert str(caught.value).count("export it again") == 1
 
 
 def test_it_has_times_of_its_own(tmp_path: Path) -> None:
