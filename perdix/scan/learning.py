@@ -34,6 +34,7 @@ MOST_ROOM: Final = 4  # times that, where the load is more than it takes
 CALM: Final = 0.5  # quantile of the latency that counts as the usual one
 CARRIED_S: Final = 900.0  # for which a scale-out that is not measured is the last known one, whatever else is missing
 DYING_S: Final = 180.0  # for which the uptime of a job that works no more may go on: heartbeats have to time out first
+LONGEST_RESTART_S: Final = 1_800.0
 MANY_WORKERS: Final = 2_000  # of one job: more is a fault of its metrics, rather
 
 
@@ -236,7 +237,10 @@ def _capacities(past: Past, workers: Values, peak_per_s: float, partitions: int 
 
 
 def restarts_of(window: Window) -> Restarts:
-    """Return the restarts that a window shows: where the uptime fell, or went up after it was gone."""
+    """Return the restarts that a window shows: where the uptime fell, or went up after it was gone.
+
+    Where the job was gone for longer than ``LONGEST_RESTART_S``, somebody stopped it, or nothing was measured.
+    """
     uptime, throughput = window.job_metric(UPTIME.name), _throughput(window)
     known = np.flatnonzero(np.isfinite(uptime) & (uptime > 0))  # Flink shows 0 while a job is not yet running again
     if len(known) < 2:
@@ -254,7 +258,8 @@ def restarts_of(window: Window) -> Restarts:
             last = worked[-1] if idle_s <= max(DYING_S, window.step_s) else before[-1]
             last_s = float(window.times_s[last]) + 0.5 * window.step_s
             gone.append(max(float(started_s[place]) - last_s, 1.0))
-    return Restarts(len(again), float(np.median(gone)) if gone else None)
+    took = [seconds for seconds in gone if seconds <= LONGEST_RESTART_S]
+    return Restarts(len(again) - len(gone) + len(took), float(np.median(took)) if took else None)
 
 
 def _throughput(window: Window) -> Values:

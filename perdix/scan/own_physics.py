@@ -25,7 +25,6 @@ from perdix.twin.parameters import TwinParameters
 UNIT_PER_S: Final = 10_000.0  # of one worker, in the twin's records
 STEP_S: Final = 60  # of the twin: the recorded data shows nothing within a minute
 SHORTEST_STANDSTILL_S: Final = 1.0
-LONGEST_STANDSTILL_S: Final = 1_800.0
 ASSUMED_BASE_MS: Final = 1_000.0
 LEAST_OBJECTIVE_MS: Final = 5_000.0
 TIMES_USUAL: Final = 2.0  # the usual latency: less is no objective that the job can hold
@@ -136,5 +135,5 @@ def _arrivals(name: str, load: Workload, unit: float) -> tuple[Values, int, tupl
 
 
 def _restart(standstill_s: float) -> dict[str, dict[str, float]]:
-    median_s = min(max(standstill_s, SHORTEST_STANDSTILL_S), LONGEST_STANDSTILL_S)
+    median_s = max(standstill_s, SHORTEST_STANDSTILL_S)
     return {kind: {"median_s": median_s, "spread": 0.0} for kind in ("out", "in")}

@@ -138,6 +138,20 @@ def test_a_job_that_loses_a_worker_stands_still_although_its_uptime_goes_on_unti
     assert seen.standstill_s == pytest.approx(100.0)
 
 
+def test_hours_without_the_job_are_no_restart():
+    """Stopped from 3,000 to 12,000 s, or not scraped meanwhile; and restarted in 100 s later on."""
+    times_s = window(6, 60.0)
+    uptime = np.where(times_s <= 3_000.0, times_s + 5_000.0, times_s - 12_000.0)
+    gone = (times_s > 3_000.0) & (times_s <= 12_000.0)
+    throughput = np.where(gone, np.nan, 100.0)
+    uptime[gone] = np.nan
+    assert restarts(times_s, uptime, throughput) == Restarts()
+    uptime[times_s > 18_000.0] = times_s[times_s > 18_000.0] - 18_130.0
+    uptime[times_s == 18_060.0], uptime[times_s == 18_120.0], throughput[times_s == 18_060.0] = np.nan, np.nan, np.nan
+    throughput[times_s == 18_120.0] = np.nan
+    assert restarts(times_s, uptime, throughput) == Restarts(1, 100.0)
+
+
 class TestStopped:
     """From hour 8 to 16 of 24 the job has no metrics; its topic is measured by the brokers."""
 
