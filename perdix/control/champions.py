@@ -17,7 +17,14 @@ from typing import Any, Protocol
 
 import orjson
 
-from perdix.models.registry import FLEET_MODELS, FleetCorrupt, FleetVersion, RegistryError
+from perdix.models.registry import (
+    FLEET_MODELS,
+    FleetCorrupt,
+    FleetVersion,
+    RegistryError,
+    RegistryUnavailable,
+    TableGone,
+)
 from perdix.models.registry.fleet_table import VERSION, Fleet, digest_of, is_whole, read_fleet
 
 GOOD_FILE = "good.json"
@@ -131,9 +138,11 @@ class Champions:
     def refresh(self, now_s: float) -> tuple[str, ...]:
         """Look up each alias and fetch what is new, once per fleet tick; return what went wrong, in words.
 
-        While MLflow fails, it is asked again after 1, 2, 4 ... 15 minutes only, so that its time-outs cannot eat every
-        tick; the last good version stays in use, and the note stays until it is fixed.
+        While MLflow fails, it is asked again after 1, 2, 4 ... 15 minutes only, and where it cannot be reached for one
+        model, for no other: its time-outs cannot eat every tick, nor a whole one. The last good version stays in use,
+        and the note stays until it is fixed.
         """
+        away: RegistryUnavailable | None = None
         for name in FLEET_MODELS:
             believed = self.fleet(name)
             retry = self._retries.setdefault(name, _Retry())
@@ -141,8 +150,12 @@ class Champions:
             if self._registry is None or 0.0 < waits_s <= RETRY_LIMIT_S:
                 continue
             try:
+                if away is not None:
+                    raise away
                 self._fleets[name] = self._newest(self._registry, name, believed)
             except (RegistryError, OSError) as error:
+                if isinstance(error, RegistryUnavailable) and not isinstance(error, TableGone):
+                    away = error
                 retry.failed(now_s)
                 kept = f"version {believed.version} stays in use" if believed.version else "no champion: fallback"
                 self._notes[name] = f"{name}: {error}; {kept}"

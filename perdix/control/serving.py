@@ -53,19 +53,20 @@ def serve(jobs: Sequence[StreamJob], io: TickIO, turn: Turn, started: Moment | N
     started = started or moment(turn.clock)
     io = replace(io, tick_interval_s=turn.tick_interval_s)
     part = _refreshed(io, started.wall_s)
+    deadline_s = turn.soft_deadline_s + turn.clock.elapsed_s() - started.elapsed_s  # a slow MLflow makes no job late
     fleet = _Fleet(io, turn.clock, turn.holder, turn.keep_lease, started)
     reports: dict[str, TickReport] = {}
     others: dict[str, JobStatus] = {}
     io.memories.keep_only(job.name for job in jobs)
     try:
         with _collected_later():
-            for job, served in fleet.serve_all(jobs, turn.soft_deadline_s):
+            for job, served in fleet.serve_all(jobs, deadline_s):
                 _sort_in(job.name, served, reports, others)
     except Exception as error:  # a defect of reading ahead: those that it left out are served one after the other
         _log.exception("the jobs cannot be read together")
         part = part.with_fault(LoopFault.READ_AHEAD, "the jobs cannot be read together", error)
         for job, served in replace(fleet, io=replace(io, ahead=None)).serve_all(
-            [job for job in jobs if job.name not in {*reports, *others}], turn.soft_deadline_s
+            [job for job in jobs if job.name not in {*reports, *others}], deadline_s
         ):
             _sort_in(job.name, served, reports, others)
     return replace(part, reports=reports, others=others)

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from perdix.control.champions import Champions, write_whole
-from perdix.models.registry import FORECAST, FleetVersion, Registry, RegistryUnavailable
+from perdix.models.registry import FLEET_MODELS, FORECAST, FleetVersion, Registry, RegistryUnavailable
 from perdix.models.registry.fleet_table import Fleet, checked_fleet, merge_rows, read_fleet, write_fleet
 from perdix.models.registry.shared_models import name_of
 
@@ -136,6 +136,16 @@ def test_a_dead_mlflow_is_not_asked_every_minute(shelf: Shelf, folder: Path) -> 
     shelf.publish(1)
     champions.refresh(60.0 * 90)
     assert champions.fleet(FORECAST).version == 1
+
+
+def test_a_server_that_does_not_answer_is_asked_for_one_model_only(shelf: Shelf, folder: Path) -> None:
+    """Each question of one that hangs takes twenty seconds, in which no job is served."""
+    shelf.down = True
+    champions = Champions(folder, shelf)
+    for minute in range(60):
+        asked = shelf.lookups
+        assert len(champions.refresh(60.0 * minute)) == len(FLEET_MODELS), "each is reported"
+        assert shelf.lookups - asked <= 1
 
 
 def test_a_clock_that_was_ahead_for_a_failure_does_not_keep_it_from_asking_again(shelf: Shelf, folder: Path) -> None:

@@ -4,6 +4,7 @@ import gc
 import itertools
 from dataclasses import dataclass, replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import orjson
 import pytest
@@ -195,6 +196,14 @@ def test_what_the_soft_deadline_cuts_off_comes_first_the_next_time(store: StateS
     assert len(late) == 3
     second = fleet.minute(soft_deadline_s=25.0)
     assert set(second.reports) == late
+
+
+def test_a_slow_mlflow_makes_no_job_late(store: StateStore) -> None:
+    fleet = Fleet.of(store, {f"job-{n}": LOW for n in range(3)})
+    slow = Mock(wraps=fleet.io.champions)
+    slow.refresh.side_effect = lambda _: fleet.clock.advance(28.0) and ()
+    report = tick_fleet(fleet.jobs, replace(fleet.io, champions=slow), fleet.clock, holder="a", soft_deadline_s=25.0)
+    assert len(report.reports) == 3
 
 
 def test_a_job_served_late_and_then_early_meets_no_lease_of_its_own_controller(store: StateStore) -> None:
