@@ -1,0 +1,30 @@
+"""Phoebe's benchmark: recoveries without an end, and none that can be judged."""
+
+from unittest.mock import Mock
+
+import pytest
+
+from benchmarks.phoebe import _recoveries, row_of
+from perdix.replay.outcome import Latency, Outcome, Recovery
+
+
+def outcome(*taken_s: float | None) -> Outcome:
+    recoveries = tuple(Recovery(0.0, "failure", 4, 4, None, None, one) for one in taken_s)
+    figures = {"average_workers": 4.0, "profiling_worker_s": None, "worker_s": 1.0, "rescales": 0, "unprocessed": 0.0}
+    latency = Latency(1.0, 1.0, 1.0, 1.0)
+    return Mock(spec=Outcome, recoveries=recoveries, share_above_objective=0.0, latency_ms=latency, **figures)
+
+
+@pytest.mark.parametrize(
+    ("taken_s", "said", "late"),
+    [
+        ((100.0, 140.0), "120 / 136 / 140", 0),
+        ((None, None), "never / never / never", 2),
+        ((100.0, None), "never / never / never", 1),
+        ((*[100.0] * 19, None), "never / 100 / never", 1),
+        ((), "-", 0),
+    ],
+)
+def test_a_failure_that_is_never_recovered_from_takes_longer_than_any_other(taken_s, said: str, late: int):
+    row = row_of("ysb", "static-4", [outcome(*taken_s)])
+    assert (_recoveries(row), row["late"]) == (said, late)
