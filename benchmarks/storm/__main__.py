@@ -39,13 +39,14 @@ def storm(player: Player, options: argparse.Namespace) -> dict[str, Any]:
     """Play episodes until enough steps were made."""
     kinds = frozenset(options.only or KINDS) - frozenset(options.without)
     steps, number, found = 0, options.first, list[dict[str, Any]]()
-    happened, oracles = Counter[str](), Counter[str]()
+    happened, struck, oracles = Counter[str](), Counter[str](), Counter[str]()
     began_s = time.perf_counter()
     while steps < options.steps and number < options.first + options.episodes:
         given = episode(options.seed, number, kinds)
         run = player.play(given)
         steps += run.steps
         happened.update(fault.kind for fault in given.faults)
+        struck.update(fault.kind for fault in run.struck)
         if run.violations:
             first = run.violations[0]
             oracles[first.oracle] += 1
@@ -70,7 +71,7 @@ def storm(player: Player, options: argparse.Namespace) -> dict[str, Any]:
         "oracles": dict(oracles),
         "found": found,
         "episodes": number - options.first,
-        "faults": dict(happened.most_common()),
+        "faults": {kind: [struck[kind], drawn] for kind, drawn in happened.most_common()},
         "seconds": round(time.perf_counter() - began_s, 1),
     }
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -66,6 +67,19 @@ class Disk:
         error = self._before(statement)
         if error is not None:
             raise sqlite3.OperationalError(error)
+
+
+@contextmanager
+def files(before: Callable[[Path], None]) -> Iterator[None]:
+    """Let every file that is to appear whole, which is how perdix writes one, pass here first; ``before`` may raise."""
+    replace = Path.replace
+
+    def replaced(path: Path, target: Path) -> Path:
+        before(target)
+        return replace(path, target)
+
+    with patch.object(Path, "replace", replaced):
+        yield
 
 
 class _Connection(sqlite3.Connection):

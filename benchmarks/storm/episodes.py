@@ -18,6 +18,7 @@ from perdix.targets.contract import Target
 
 CLIMATES = 12
 JOBS = 2
+APART = 0.4  # of the episodes
 SHM = Path("/dev/shm")
 Wrap = Callable[[Target], Target]
 
@@ -30,6 +31,7 @@ class Episode:
     controllers: int
     faults: tuple[Fault, ...]
     minutes: int = EPISODE_MIN
+    apart: bool = False  # whether each process knows its own boot only, as one on a machine of its own does
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON-serialisable values."""
@@ -48,7 +50,8 @@ def episode(seed: int, number: int, kinds: Collection[str] = frozenset(KINDS)) -
     controllers = int(rng.choice([1, 1, 2, 2, 2, 3]))
     names = [f"c{k}" for k in range(controllers)]
     jobs = [f"job-{k}" for k in range(JOBS)]
-    return Episode(climate, controllers, drawn(rng, STORM_MIN, jobs, names, kinds))
+    faults = drawn(rng, STORM_MIN, jobs, names, kinds)
+    return Episode(climate, controllers, faults, apart=bool(rng.random() < APART))
 
 
 @dataclass
@@ -56,7 +59,7 @@ class Player:
     """Plays episodes; runs without faults are played once per climate."""
 
     wrap: Wrap = lambda target: target
-    _calm: dict[tuple[int, int, int], Run] = field(default_factory=dict)
+    _calm: dict[Episode, Run] = field(default_factory=dict)
 
     def play(self, given: Episode, *, compared: bool = True, crash_at: int | None = None) -> Run:
         """Play one episode to its end or its first violation; what its calm violates is that of the episode."""
@@ -67,10 +70,10 @@ class Player:
 
     def calm(self, given: Episode) -> Run:
         """Return the episode without its faults."""
-        key = (given.climate, given.controllers, given.minutes)
-        if key not in self._calm:
-            self._calm[key] = self._run(replace(given, faults=()), None, None)
-        return self._calm[key]
+        calm = replace(given, faults=(), apart=False)
+        if calm not in self._calm:
+            self._calm[calm] = self._run(calm, None, None)
+        return self._calm[calm]
 
     def _run(self, given: Episode, calm: Run | None, crash_at: int | None) -> Run:
         with tempfile.TemporaryDirectory(dir=SHM if SHM.is_dir() else None) as name:
@@ -80,6 +83,7 @@ class Player:
                 given.faults,
                 folder,
                 controllers=given.controllers,
+                apart=given.apart,
                 minutes=given.minutes,
                 calm=calm,
                 wrapped=self.wrap,

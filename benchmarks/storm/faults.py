@@ -12,6 +12,7 @@ import numpy as np
 from benchmarks.storm.answers import BAD_ANSWERS
 from perdix.telemetry import metrics
 
+STATES = {"nothing": "{}", "null": "null", "number": "1e999", "surrogate": '"\\ud800"'}  # of champions of no use
 Draw = Callable[[np.random.Generator], tuple[float, str]]
 
 
@@ -89,6 +90,8 @@ def _metric(amounts: Sequence[float], *names: str) -> Draw:
 
 _WORKLOAD, _THROUGHPUT, _CPU = metrics.WORKLOAD.name, metrics.THROUGHPUT.name, metrics.CPU.name
 _LAG, _SCALE_OUT, _UPTIME = metrics.LAG.name, metrics.SCALE_OUT.name, metrics.UPTIME.name
+_LATENCY, _BUSY = metrics.LATENCY.name, metrics.BUSY.name
+_ABSURD = (-5.0, 1e6, 1e9, 1e15, 1e300, float("inf"), float("-inf"), float("nan"))
 
 KINDS: Mapping[str, Kind] = {
     # the target's server
@@ -117,10 +120,12 @@ KINDS: Mapping[str, Kind] = {
     "partial metrics": Kind("metrics", 10, _amount(0.1, 0.4, 0.8)),
     "workers missing": Kind("metrics", 12, _amount(0.3, 0.5, 0.9)),
     "duplicated metrics": Kind("metrics", 12, _metric([1.0], _WORKLOAD, _THROUGHPUT, _LAG)),
+    "repeated metrics": Kind("metrics", 20, _none, harmless=True),
+    "slow metrics": Kind("metrics", 8, _amount(2.0, 6.0), takes_time=True),
     "absurd metric": Kind(
         "metrics",
         10,
-        _metric([-5.0, 1e6, 1e9, 1e15, float("inf")], _WORKLOAD, _THROUGHPUT, _CPU, _LAG, _SCALE_OUT, _UPTIME),
+        _metric(_ABSURD, _WORKLOAD, _THROUGHPUT, _CPU, _LAG, _SCALE_OUT, _UPTIME, _LATENCY, _BUSY),
     ),
     "false metric": Kind("metrics", 12, _metric([0.0, 0.1, 0.5, 2.0], _WORKLOAD, _THROUGHPUT)),
     "metrics ahead": Kind("metrics", 8, _amount(60, 300)),
@@ -131,6 +136,7 @@ KINDS: Mapping[str, Kind] = {
     "asleep while sending": Kind("controller", 25, _none, takes_time=True),
     "down": Kind("controller", 10, _none),
     "restart": Kind("controller", 1, _none),
+    "reboot": Kind("controller", 1, _none),
     "clock step": Kind("controller", 20, _amount(-86_400, -3_600, -120, -30, 30, 120, 3_600, 86_400)),
     # what they write to
     "store locked": Kind("store", 6, _none),
@@ -140,8 +146,14 @@ KINDS: Mapping[str, Kind] = {
     "store frozen": Kind("store", 4, _none, takes_time=True),
     "statement fails": Kind("store", 1, lambda rng: (float(rng.integers(1, 60)), "")),
     "heartbeat unwritable": Kind("store", 10, _none),
-    # MLflow
+    # MLflow, and the folder in which a controller keeps what it read there
     "registry gone": Kind("registry", 30, _none, harmless=True),
+    "registry hangs": Kind("registry", 20, _none, takes_time=True, harmless=True),
+    "registry slow": Kind("registry", 20, _amount(1.0, 3.0, 7.0), takes_time=True, harmless=True),
+    "registry lies": Kind(
+        "registry", 20, _what("no alias", "first again", "table gone", "damaged", *STATES), harmless=True
+    ),
+    "champions unwritable": Kind("registry", 20, _none, harmless=True),
 }
 
 # what may show another load than there is: contradictory data, and too few of it

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from benchmarks.storm.climate import EXACT
+from benchmarks.storm.climate import EXACT, MAXIMUM
 from benchmarks.storm.faults import DOUBTFUL, KINDS, Fault
+from benchmarks.storm.registry import champion_at
 from perdix.control.fleet_report import FleetReport
 from perdix.control.reconcile import Event
 from perdix.control.state.journal import Status
@@ -18,11 +19,13 @@ from perdix.policies.contract import Reason
 
 if TYPE_CHECKING:
     from benchmarks.storm.deployment import Deployment
-    from benchmarks.storm.world import World
+    from benchmarks.storm.world import Run, World
+    from perdix.control.champions import FleetChampions
 
 SERVED_MIN = 3
 BLIND_MIN = 2  # for so long metrics may be missing before a decision must know
 OLD_MIN = 1.0  # what is older, or further ahead, is nothing to decide on: four scrapes
+FOUND_MIN = 18.0  # MLflow is asked again after a quarter of an hour at most
 SLEPT_S = 45.0  # a little less than a lease lasts
 WELL = frozenset({Status.ACTING})
 NOTED = {Event.APPLIED: State.APPLIED, Event.CONFIRMED: State.CONFIRMED}
@@ -122,6 +125,20 @@ class Watch:
                 last = "no status" if status is None else f"{status.status.value}: {status.sentence}"
                 self._tell("served again", f"{name} was not served for {unserved_min:.0f} quiet minutes ({last})")
 
+    def believes(self, fleet: FleetChampions, began_s: float) -> None:
+        """Judge what a controller believes after a tick that looked for the newest champion when it began."""
+        began_min, minute = self._world.minute_of(began_s), self._world.minute
+        ends = [
+            min(fault.end_min, minute)
+            for fault in self._world.faults
+            if KINDS[fault.kind].scope == "registry" and fault.from_min <= minute
+        ]
+        well_min = began_min - max(ends, default=0.0)
+        newest = {champion_at(began_min), champion_at(minute)}
+        if well_min > FOUND_MIN and fleet.version not in newest:
+            found = f"version {fleet.version} is believed {well_min:.0f} minutes after MLflow was well"
+            self._tell("the newest champion", f"{found}, {max(newest)} is champion")
+
     def raised(self, who: str, error: Exception) -> None:
         """Note that a tick of the whole fleet raised."""
         self._tell("the loop goes on", f"the tick of {who} raised {type(error).__name__}: {error}")
@@ -132,10 +149,10 @@ class Watch:
 
     # ---- at the end ------------------------------------------------------------------------------------------------
 
-    def ended(self, auditor: StateStore, calm: Mapping[str, int] | None, alone: Mapping[str, Sequence[object]]) -> None:
+    def ended(self, auditor: StateStore, calm: Run | None, alone: Mapping[str, Sequence[object]]) -> None:
         """Judge the whole episode.
 
-        ``calm``: job -> workers at the end of the run without faults.
+        ``calm``: the run without faults.
         ``alone``: job -> decisions of that run, for the jobs that no fault concerned.
         """
         for name, deployment in self._world.deployments.items():
@@ -144,7 +161,10 @@ class Watch:
             self._reported_truly(deployment, entries)
             self._turned_out(name, entries)
             if calm is not None:
-                self._ends_well(deployment, calm[name])
+                self._ends_well(deployment, calm.ends[name])
+                idle, least = self._world.idle.get(name, 0), calm.idle.get(name, MAXIMUM)
+                if idle > least + 1:
+                    self._tell("end state", f"{name}: {idle} workers run idle at last, {least} do without faults")
             for mine, theirs in zip(self.decisions.get(name, []), alone.get(name, ()), strict=False):
                 if mine != theirs:
                     self._tell("isolation", f"{name}: {mine} where the run without faults has {theirs}")

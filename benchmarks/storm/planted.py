@@ -10,17 +10,29 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import numpy as np
+
+from benchmarks.storm import scrapes
 from benchmarks.storm.climate import MAXIMUM, START_SCALE_OUT
 from benchmarks.storm.episodes import Wrap
-from benchmarks.storm.process import Process
-from perdix.control import observe, tenure
+from benchmarks.storm.process import SOFT_DEADLINE_S, Process
+from perdix.control import champions as control_champions
+from perdix.control import learn, lease, observe, serving, tenure
+from perdix.control.adoption import adopt
+from perdix.control.champions import Champions, ChampionSource
 from perdix.control.fleet_report import FleetReport
+from perdix.control.job_memory import JobMemory
 from perdix.control.reconcile import Event
+from perdix.control.sources import SourceError
 from perdix.control.state import ledger as state_ledger
 from perdix.control.tenure import Tenure
+from perdix.models.registry import FLEET_MODELS
 from perdix.settings.stream_job import Bounds, StreamJob
 from perdix.targets.contract import Running, Target
+from perdix.telemetry.alignment import align
 from perdix.telemetry.quality import Quality, assess
+from perdix.telemetry.series import Series
+from perdix.telemetry.window import Window
 
 
 class Changed:
@@ -84,6 +96,12 @@ def any_window() -> Iterator[Wrap]:
 @contextmanager
 def stuck_after_a_restart() -> Iterator[Wrap]:
     """Let a process that is started again keep each job at the size that it begins with."""
+    with _after_a_restart(_KEPT):
+        yield lambda target: target
+
+
+@contextmanager
+def _after_a_restart(bounds: Bounds) -> Iterator[None]:
     begun, tick = Process.__init__, Process.tick
     again: set[Process] = set()
 
@@ -95,10 +113,10 @@ def stuck_after_a_restart() -> Iterator[Wrap]:
         begun(process, name, url, folder, *more, **others)
 
     def stuck(process: Process, jobs: Sequence[StreamJob], heartbeat: Path) -> FleetReport:
-        return tick(process, _kept(jobs) if process in again else jobs, heartbeat)
+        return tick(process, _within(jobs, bounds) if process in again else jobs, heartbeat)
 
     with mock.patch.object(Process, "__init__", begins), mock.patch.object(Process, "tick", stuck):
-        yield lambda target: target
+        yield
 
 
 @contextmanager
@@ -107,7 +125,7 @@ def hurt_by_its_neighbour() -> Iterator[Wrap]:
     tick, hurt = Process.tick, set[Process]()
 
     def hurts(process: Process, jobs: Sequence[StreamJob], heartbeat: Path) -> FleetReport:
-        report = tick(process, _kept(jobs) if process in hurt else jobs, heartbeat)
+        report = tick(process, _within(jobs, _KEPT) if process in hurt else jobs, heartbeat)
         if any(one.event is Event.UNREACHABLE for one in report.reports.values()):
             hurt.add(process)
         return report
@@ -125,14 +143,97 @@ def jobs_left_out() -> Iterator[Wrap]:
 
 
 @contextmanager
+def boots_alike() -> Iterator[Wrap]:
+    """Let each boot of a machine have the name of the one before."""
+    with mock.patch.object(Process, "boot", "kernel:1"):
+        yield lambda target: target
+
+
+@contextmanager
+def never_taken_over() -> Iterator[Wrap]:
+    """Let nobody take a lease of another boot, however long it is watched."""
+    with mock.patch.object(lease, "_watched_long_enough", return_value=False):
+        yield lambda target: target
+
+
+@contextmanager
+def mlflow_asked_once() -> Iterator[Wrap]:
+    """Let nobody ask MLflow again once it failed."""
+    refresh = Champions.refresh
+
+    def asked(champions: Champions, now_s: float) -> tuple[str, ...]:
+        return tuple(champions._notes.values()) or refresh(champions, now_s)
+
+    with mock.patch.object(Champions, "refresh", asked):
+        yield lambda target: target
+
+
+@contextmanager
+def mlflow_waited_for() -> Iterator[Wrap]:
+    """Let each model be asked for, however long the server took for another; the jobs' time has begun meanwhile."""
+    refresh = Champions.refresh
+
+    def asked(champions: Champions, now_s: float) -> tuple[str, ...]:
+        notes: tuple[str, ...] = ()
+        for name in FLEET_MODELS:
+            with mock.patch.object(control_champions, "FLEET_MODELS", (name,)):
+                notes = refresh(champions, now_s)
+        return notes
+
+    serve_all = serving._Fleet.serve_all
+
+    def in_time(fleet: Any, jobs: Sequence[StreamJob], _: float) -> Iterator[Any]:
+        return serve_all(fleet, jobs, SOFT_DEADLINE_S)
+
+    with mock.patch.object(Champions, "refresh", asked), mock.patch.object(serving._Fleet, "serve_all", in_time):
+        yield lambda target: target
+
+
+@contextmanager
+def rows_trusted() -> Iterator[Wrap]:
+    """Let a champion's row that nobody can use fail its job's tick."""
+
+    def adopted(memory: JobMemory, champions: ChampionSource, job: str) -> tuple[JobMemory, tuple[str, ...]]:
+        memory, notes = adopt(memory, champions, job)
+        if notes:
+            raise ValueError(notes[0])
+        return memory, notes
+
+    with mock.patch.object(learn, "adopt", adopted):
+        yield lambda target: target
+
+
+@contextmanager
+def samples_in_order() -> Iterator[Wrap]:
+    """Let samples that come again, or out of their order, be refused."""
+
+    def aligned(job: str, series: Sequence[Series], *span: float) -> Window:
+        if any((np.diff(one.times_ms) <= 0).any() for one in series):
+            raise SourceError("planted: times must grow")
+        return align(job, series, *span)
+
+    with mock.patch.object(scrapes, "align", aligned):
+        yield lambda target: target
+
+
+@contextmanager
+def never_fewer_after_a_restart() -> Iterator[Wrap]:
+    """Let a process that is started again scale no job in below what it begins with."""
+    with _after_a_restart(Bounds(minimum=START_SCALE_OUT, maximum=MAXIMUM - 1)):
+        yield lambda target: target
+
+
+@contextmanager
 def tick_that_raises() -> Iterator[Wrap]:
     """Let each tick raise."""
     with mock.patch.object(Process, "tick", side_effect=RuntimeError("planted")):
         yield lambda target: target
 
 
-def _kept(jobs: Sequence[StreamJob]) -> list[StreamJob]:
-    bounds = Bounds(minimum=START_SCALE_OUT, maximum=START_SCALE_OUT)
+_KEPT = Bounds(minimum=START_SCALE_OUT, maximum=START_SCALE_OUT)
+
+
+def _within(jobs: Sequence[StreamJob], bounds: Bounds) -> list[StreamJob]:
     return [job.model_copy(update={"bounds": bounds}) for job in jobs]
 
 
@@ -146,4 +247,11 @@ PLANTS: Mapping[str, Callable[[], Any]] = {
     "neighbour": hurt_by_its_neighbour,
     "left out": jobs_left_out,
     "raises": tick_that_raises,
+    "boots": boots_alike,
+    "other boots": never_taken_over,
+    "asked once": mlflow_asked_once,
+    "waited for": mlflow_waited_for,
+    "rows": rows_trusted,
+    "order": samples_in_order,
+    "never fewer": never_fewer_after_a_restart,
 }

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from benchmarks.storm.disk import Disk
 from perdix.control.calls import Call, Calls
-from perdix.control.champions import Champions
+from perdix.control.champions import ChampionRegistry, Champions
 from perdix.control.fleet import tick_fleet
 from perdix.control.fleet_report import FleetReport
 from perdix.control.live import Targets
 from perdix.control.read_ahead import Hanging, JobsSource, ReadAhead
 from perdix.control.state.store import StateStore
 from perdix.control.tick_io import TickIO
-from perdix.models.registry import FleetVersion, RegistryError
 from perdix.settings.stream_job import StreamJob
 from perdix.targets.build import build_target
 from perdix.targets.contract import Target
@@ -25,6 +25,7 @@ from perdix.targets.flink.target import Pace
 Result = TypeVar("Result")
 INTERVAL_S = 60.0
 SOFT_DEADLINE_S = 25.0
+CHAMPIONS = "champions"  # the folder in which it keeps what it read of MLflow
 
 
 class Killed(BaseException):
@@ -47,21 +48,12 @@ class InTurn(Calls):
                 yield found
 
 
-class Registry:
-    """An MLflow without champions, that may be gone."""
+@dataclass(frozen=True)
+class Machine:
+    """What a process runs on, from one boot to the next."""
 
-    def __init__(self, gone: Callable[[], bool]) -> None:
-        self._gone = gone
-
-    def current_version(self, name: str, alias: str = "champion") -> FleetVersion | None:
-        """Return that there is none."""
-        if self._gone():
-            raise RegistryError(f"MLflow cannot be reached ({name}@{alias})")
-        return None
-
-    def download(self, name: str, version: int, to: Path) -> Path:
-        """Never called: there is no version."""
-        raise RegistryError(f"no {name} {version} for {to}")
+    boot: str
+    booted_s: float  # epoch seconds of the world
 
 
 def _pace(elapsed_s: Callable[[], float], waits: Callable[[float], bool]) -> Pace:
@@ -81,7 +73,8 @@ def _pace(elapsed_s: Callable[[], float], waits: Callable[[float], bool]) -> Pac
 class Process:
     """A controller from its start to its end.
 
-    ``boundary``: called with what is about to happen (``statement``, ``request`` ...) before each act on the outside.
+    ``true_s``: the world's epoch seconds, of which its own ``clock`` may know nothing.
+    ``statement``: asked before each act on its store.
     ``waits``: lets time pass while a target waits for so many seconds; False where only that target's time is to pass.
     """
 
@@ -92,17 +85,18 @@ class Process:
         folder: Path,
         clock: Callable[[], float],
         *,
-        elapsed_s: Callable[[], float],
+        machine: Machine,
+        true_s: Callable[[], float],
         waits: Callable[[float], bool],
         source: JobsSource,
         statement: Callable[[str], str | None],
-        registry_gone: Callable[[], bool],
+        registry: ChampionRegistry,
         wrapped: Callable[[Target], Target],
     ) -> None:
         self.name = name
-        self._clock, self._elapsed_s = clock, elapsed_s
+        self._clock, self._true_s, self._machine = clock, true_s, machine
         self._folder = folder
-        self.targets = Targets(partial(build_target, pace=_pace(elapsed_s, waits)))
+        self.targets = Targets(partial(build_target, pace=_pace(self.elapsed_s, waits)))
         self.disk = Disk(statement)
         self.store: StateStore | None = None
         try:
@@ -110,7 +104,7 @@ class Process:
         except BaseException:
             self.end()
             raise
-        champions = Champions(folder / "champions", Registry(registry_gone))
+        champions = Champions(folder / CHAMPIONS, registry)
 
         def target_of(job: StreamJob) -> Target:
             return wrapped(self.targets(job))
@@ -124,12 +118,12 @@ class Process:
 
     @property
     def boot(self) -> str:
-        """All controllers run on one machine, which is never booted anew."""
-        return "kernel:storm"
+        """Return the boot of its machine."""
+        return self._machine.boot
 
     def elapsed_s(self) -> float:
         """Return seconds since the machine was booted, which no step of the clock changes."""
-        return self._elapsed_s()
+        return self._true_s() - self._machine.booted_s
 
     def tick(self, jobs: Sequence[StreamJob], heartbeat: Path) -> FleetReport:
         """Make one tick of the fleet."""

@@ -23,16 +23,19 @@ class Scrapes:
     """A :class:`perdix.control.sources.MetricsSource` over all deployments.
 
     ``faults`` returns those of a job that go on now, with the second in which each began; ``true_s`` is the world's
-    time, which a reader whose clock is wrong does not know.
+    time, which a reader whose clock is wrong does not know. ``asked`` is called with the job that is about to be read:
+    time may pass there, and the reader may die.
     """
 
     deployments: dict[str, Deployment]
     faults: Callable[[str], Sequence[tuple[Fault, float]]]
     true_s: Callable[[], float]
+    asked: Callable[[str], None]
 
     def read(self, job: StreamJob, now_s: float, since_s: float) -> Reading:
         """Return the window ``(since_s, now_s]`` of the reader's time."""
         deployment = self.deployments[job.name]
+        self.asked(job.name)
         true_s = self.true_s()
         deployment.catch_up(true_s)
         step_s = SCRAPING.interval_s
@@ -73,6 +76,9 @@ def _through(fault: Fault, began_s: float, true_s: float, series: list[Series]) 
         case "duplicated metrics":
             again = [replace(one, labels={**one.labels, "twice": "yes"}) for one in series if one.metric == fault.what]
             return [*series, *again]
+        case "repeated metrics":
+            again = [replace(one, times_ms=one.times_ms[::-1], values=one.values[::-1]) for one in series]
+            return [*again, *series]
         case "absurd metric":
             return _changed(series, fault.what, began_s, lambda values: np.full_like(values, fault.amount))
         case "false metric":

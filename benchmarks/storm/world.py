@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import shutil
 import signal
@@ -9,27 +10,32 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 from benchmarks.storm.answers import BAD_ANSWERS, absurd, garbage, refusal
-from benchmarks.storm.climate import EPISODE_MIN, MINUTE_S, START_S, Place
+from benchmarks.storm.climate import EPISODE_MIN, IDLE_MIN, MINUTE_S, START_S, STORM_MIN, Place
 from benchmarks.storm.deployment import Deployment
-from benchmarks.storm.disk import FULL, GONE, LOCKED, READ_ONLY, writes
+from benchmarks.storm.disk import FULL, GONE, LOCKED, READ_ONLY, files, writes
 from benchmarks.storm.faces import answer
 from benchmarks.storm.faults import ALL, ASLEEP_S, KINDS, Fault
 from benchmarks.storm.flink_face import is_of_checkpoints
 from benchmarks.storm.network import RefusedError, Request, Response, SilenceError, simulated
 from benchmarks.storm.oracles import Violation, Watch, concerned, quiet_since
-from benchmarks.storm.process import INTERVAL_S, Killed, Process
+from benchmarks.storm.process import CHAMPIONS, INTERVAL_S, Killed, Machine, Process
+from benchmarks.storm.registry import Registry, tables
 from benchmarks.storm.scrapes import Scrapes
+from perdix.control.clock import PROCESS
 from perdix.control.state.schema import StateError
 from perdix.control.state.store import StateStore
+from perdix.models.registry import FORECAST
 from perdix.targets.contract import Guard, Running, Target, unguarded
 
 LYING = frozenset(
     {"stale read", "absurd read", "forgotten write", "garbage", "lost answer", "never settles", "forgets", "by hand"}
 )
 FROZEN_S = 10.0
+UP_S = 40_000.0  # for which a machine that others share is up when an episode begins
 AWAKE_S = 360.0
 LEAST_LEASE_S = 10.0  # that a lease lasts beyond what a request may take: who is later than that may be overtaken
 HUNG_S = 10.0  # of processor time: a step takes a hundredth of a second
@@ -45,6 +51,8 @@ class Controller:
     busy: bool = False
     boundaries: int = 0
     counted_min: int = -1
+    starts: int = 0  # of its process
+    doomed: bool = False  # its machine was booted while its process slept
     late_s: float = 0.0  # by which its present request left late
     version: int = 0  # of the target when it was to leave
     job: str = ""  # whose target it asks
@@ -62,12 +70,15 @@ class Run:
     decisions: Mapping[str, Sequence[tuple[int, int, str]]]
     boundaries: int
     rows: int
+    idle: Mapping[str, int]  # workers when idleness ends
+    struck: frozenset[Fault]  # faults that somebody met
 
 
 class World:
     """An episode.
 
     ``controllers``: how many; each ticks once a minute, at its own second.
+    ``apart``: whether each process is on a machine of its own, of whose boot no other knows.
     ``calm``: the run of the same climate without faults, to compare with.
     ``wrapped``: put around each target: for bugs that are planted.
     ``crash_at``: number of the boundary, counted from the episode's begin, at which the first controller dies.
@@ -80,6 +91,7 @@ class World:
         folder: Path,
         *,
         controllers: int = 1,
+        apart: bool = False,
         minutes: int = EPISODE_MIN,
         calm: Run | None = None,
         wrapped: Callable[[Target], Target] = lambda target: target,
@@ -97,7 +109,11 @@ class World:
         gap_s = INTERVAL_S / controllers
         self.controllers = [Controller(f"c{k}", START_S + INTERVAL_S + k * gap_s) for k in range(controllers)]
         self._running: list[Controller] = []
-        self._scrapes = Scrapes(self.deployments, self._of_metrics, lambda: self.now_s)
+        self._scrapes = Scrapes(self.deployments, self._of_metrics, lambda: self.now_s, self._reads)
+        self._machine = None if apart else Machine("kernel:1", START_S - UP_S)
+        self._tables = cache(lambda: tables(places))
+        self.idle: dict[str, int] = {}
+        self.struck: set[Fault] = set()
         self.watch = Watch(self)
         self._boundaries = self._steps = 0
         self._stepped: dict[float, float] = {}  # what a clock that was wrong said -> when that was
@@ -130,6 +146,7 @@ class World:
         minute = self.minute
         for fault in self.faults:
             if fault.kind == kind and fault.where in where and fault.during(minute):
+                self.struck.add(fault)
                 return fault
         return None
 
@@ -159,7 +176,8 @@ class World:
             rows = len(auditor.ledger.decisions(limit=1_000_000))
         ends = {name: one.twin.scale_out for name, one in self.deployments.items()}
         found = tuple(self.watch.found)
-        return Run(self._steps, found, ends, self.watch.decisions, self._boundaries, rows)
+        made, struck = self.watch.decisions, frozenset(self.struck)
+        return Run(self._steps, found, ends, made, self._boundaries, rows, dict(self.idle), struck)
 
     def marching(self, every: int) -> Iterator[int]:
         """Run to the end whatever is violated, and yield after every so many steps."""
@@ -174,7 +192,7 @@ class World:
         logging.disable(logging.CRITICAL)
         self._auditor = StateStore(self._url)
         try:
-            with simulated(self._exchange):
+            with simulated(self._exchange), files(self._file):
                 yield self._auditor
         finally:
             logging.disable(level)
@@ -188,7 +206,7 @@ class World:
         if calm is not None and len(self.controllers) == 1 and self._crash_at is None:
             touched = concerned(self.faults, list(self.deployments))
             alone = {name: made for name, made in calm.decisions.items() if name not in touched}
-        self.watch.ended(auditor, None if calm is None else calm.ends, alone)
+        self.watch.ended(auditor, calm, alone)
 
     def _next(self, until_s: float) -> bool:
         """Let the controller tick whose turn comes first, if that is before ``until_s``."""
@@ -197,6 +215,9 @@ class World:
             return False
         first = min(idle, key=lambda one: (one.next_s, one.name))
         self.now_s = max(self.now_s, first.next_s)
+        self._boot()
+        if not self.idle and self.minute >= STORM_MIN + IDLE_MIN:
+            self.idle = {name: one.twin.scale_out for name, one in self.deployments.items()}
         self._step(first)
         late = max(self.now_s - first.next_s, 0.0)
         first.next_s += INTERVAL_S * (1 + late // INTERVAL_S)
@@ -209,6 +230,25 @@ class World:
             while self._next(until_s):
                 pass
         self.now_s = max(self.now_s, until_s)
+        self._boot()
+        if self._running and self._running[-1].doomed:
+            raise Killed
+
+    def _boot(self) -> None:
+        """Boot machines anew whose time has come: what runs on them dies, where it sleeps, too."""
+        minute = self.minute
+        for fault in self.faults:
+            if fault.kind != "reboot" or fault.from_min > minute or fault in self.struck:
+                continue
+            self.struck.add(fault)
+            if self._machine is not None:
+                self._machine = Machine(f"kernel:{self.now_s}", self.now_s)
+            for controller in self.controllers:
+                if self._machine is None and fault.where not in {controller.name, ALL}:
+                    continue
+                controller.doomed = controller.busy
+                if not controller.busy:
+                    self._end(controller)
 
     def _step(self, controller: Controller) -> None:
         self._steps += 1
@@ -227,6 +267,7 @@ class World:
                     controller.process = self._started(controller)
                 report = controller.process.tick(self._ordered, self._heartbeat(controller))
             self.watch.ticked(report, self._auditor, self.now_s - began_s)
+            self.watch.believes(controller.process.io.champions.fleet(FORECAST), began_s)
         except Killed:
             self._end(controller)
         except HungError:
@@ -242,21 +283,30 @@ class World:
             self.watch.raised(controller.name, error)
         finally:
             self._running.pop()
-            controller.busy = False
+            controller.busy = controller.doomed = False
 
     def _started(self, controller: Controller) -> Process:
         folder = self._folder / controller.name
         folder.mkdir(exist_ok=True)
+        controller.starts += 1
+        alone = Machine(f"{PROCESS}{controller.name}-{controller.starts}", self.now_s)
         return Process(
             controller.name,
             self._url,
             folder,
             lambda: self._clock_s(controller),
-            elapsed_s=lambda: self.now_s - START_S,
+            machine=self._machine or alone,
+            true_s=lambda: self.now_s,
             waits=lambda seconds: self._waits(controller, seconds),
             source=self._scrapes,
             statement=lambda statement: self._statement(controller, statement),
-            registry_gone=lambda: self.active("registry gone", ALL) is not None,
+            registry=Registry(
+                self._tables,
+                lambda kind: self.active(kind, ALL),
+                lambda: self.minute,
+                self.pass_time,
+                lambda: self._boundary(controller, may_pause=True),
+            ),
             wrapped=lambda target: Drowsy(
                 self._wrapped(target), lambda: self._slept(controller, "asleep before asking")
             ),
@@ -304,6 +354,21 @@ class World:
         if may_pause and pause is not None and pause not in controller.done and controller.boundaries >= pause.amount:
             controller.done.add(pause)
             self.pass_time(60.0 * pause.minutes)
+
+    def _reads(self, job: str) -> None:
+        """Die or sleep, or let time pass, before metrics are read."""
+        if self._running:
+            self._boundary(self._running[-1], may_pause=True)
+        slow = self.active("slow metrics", job)
+        if slow is not None:
+            self.pass_time(slow.amount)
+
+    def _file(self, target: Path) -> None:
+        """Die before a file appears, or find the disk full."""
+        if self._running:
+            self._boundary(self._running[-1], may_pause=False)
+        if CHAMPIONS in target.parts and self.active("champions unwritable", ALL) is not None:
+            raise OSError(errno.ENOSPC, "No space left on device", str(target))
 
     def _slept(self, controller: Controller, kind: str) -> None:
         """Sleep here for longer than a lease lasts, but not soon again before the same job's requests."""

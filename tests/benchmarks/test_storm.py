@@ -72,6 +72,13 @@ PLANTED = [
     ("left out", "served again", Episode(2, 2, (), 12)),
     ("raises", "the loop goes on", Episode(2, 2, (), 12)),
     ("neighbour", "isolation", Episode(2, 1, (Fault("refused", "job-0", 1, 3),), 14)),
+    ("boots", "served again", Episode(2, 1, (Fault("reboot", "all", 3, 1),), 10)),
+    ("other boots", "served again", Episode(2, 2, (Fault("reboot", "all", 3, 1),), 10, apart=True)),
+    ("asked once", "the newest champion", Episode(2, 1, (Fault("registry gone", "all", 1, 2),), 23)),
+    ("waited for", "served again", Episode(2, 1, (Fault("registry hangs", "all", 3, 9),), 12)),
+    ("waited for", "served again", Episode(2, 1, (Fault("registry slow", "all", 3, 9, 7.0),), 12)),
+    ("rows", "served again", Episode(2, 1, (Fault("registry lies", "all", 3, 9, 0.0, "number"),), 10)),
+    ("order", "served again", Episode(2, 1, (Fault("repeated metrics", "job-0", 3, 9),), 10)),
     ("window", "no scale-in on doubtful data", Episode(1, 1, (Fault("partial metrics", "job-0", 3, 12, 0.8),), 12)),
 ]
 
@@ -91,7 +98,7 @@ def violations_without_a_bug(given: Episode, *, compared: bool) -> tuple[Violati
 
 
 def test_each_plant_is_played():
-    assert {plant for plant, _, _ in PLANTED} | {"stuck"} == PLANTS.keys()  # a crash finds that one
+    assert {plant for plant, _, _ in PLANTED} | {"stuck", "never fewer"} == PLANTS.keys()  # a crash finds those
 
 
 EMPTY, STALE = Fault("no metrics", "job-0", 5, 12, 0.0, "empty"), Fault("stale metrics", "job-0", 5, 12)
@@ -216,8 +223,9 @@ def requests_of(climate: int, faults: tuple[Fault, ...], folder, monkeypatch) ->
     return sent
 
 
-def test_a_controller_that_is_stuck_after_a_restart_is_found_by_a_crash():
-    with PLANTS["stuck"]() as wrap:
+@pytest.mark.parametrize("plant", ["stuck", "never fewer"])
+def test_a_controller_that_is_stuck_after_a_restart_is_found_by_a_crash(plant: str):
+    with PLANTS[plant]() as wrap:
         first = next(crashes(Player(wrap), 1, (2,)))
     assert [one["oracle"] for one in first["found"]] == ["end state"]
 
