@@ -3,19 +3,22 @@
 Run ``python -m benchmarks.mutations [--count 10000] [--seed 1] [--json]``, or ``make mutations``. Small exports of
 every format are damaged at random: bytes flipped, put in, left out or repeated, bytes that are not UTF-8, halves of
 UTF-16 pairs, control characters, numbers that are none, files cut short, gzip broken. Each is read and staged as an
-ingest's task does it. A traceback, a count that does not add up, or a staged file with other rows than were counted is
-a failure; each is printed with the number that makes it again, and the exit status is then 1.
+ingest's task does it. A traceback, a count that does not add up, fewer samples than lines where a line has one at
+least, or a staged file with other rows than were counted is a failure; each is printed with the number that makes it
+again, and the exit status is then 1.
 """
 
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import random
 import sys
 import tempfile
 import time
 import traceback
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
@@ -39,6 +42,8 @@ NOISE = (
     b'"', b"'", b"\\", b"{", b"}", b"[", b"]", b",", b" ", b"#", b"=", b"NaN", b"+Inf", b"1e999", b"-", b"9" * 40,
     b"\xe2\x80\xae", b"\xef\xbb\xbf", b"[" * 2_000, b'{"a":' * 2_000, b"]]}", b'"values":[[', b" # {} 1 1", b"null",
 )  # fmt: skip
+GZIP = b"\x1f\x8b"
+HAVE_LINES = ("openmetrics", "victoriametrics")  # of a table's, a line may have empty cells only
 Step = Callable[[bytes, random.Random], bytes]
 
 
@@ -83,7 +88,7 @@ def _judge(number: int, path: Path, file: str, series_map: SeriesMap, result: Re
     with tempfile.TemporaryDirectory(dir=path.parent) as staging:
         try:
             receipt = stage_part(ExportPart(str(path), file, "export"), Path(staging), series_map, Hint(), LIMITS)
-            problem = "; ".join(_wrong(receipt))
+            problem = "; ".join([*_wrong(receipt), *_lost(path.read_bytes(), receipt)])
         except Exception:  # exactly what is looked for
             result.tracebacks += 1
             problem = traceback.format_exc()
@@ -107,6 +112,18 @@ def _wrong(receipt: Receipt) -> Iterator[str]:
             yield row["reason"]
     if Receipt.from_json(receipt.to_json()) != receipt:
         yield "the receipt does not travel as it is"
+
+
+def _lost(content: bytes, receipt: Receipt) -> Iterator[str]:
+    """Hold what was counted against the lines of the damaged file itself, each of which has a sample at least."""
+    try:
+        text = gzip.decompress(content) if content.startswith(GZIP) else content
+    except (OSError, EOFError, zlib.error):  # broken gzip: nobody knows how many lines there were
+        return
+    lines = sum(bool(line.strip()) and not line.lstrip().startswith(b"#") for line in text.split(b"\n"))
+    read = receipt.kept + receipt.masked + receipt.quarantined
+    if receipt.format in HAVE_LINES and read < lines:
+        yield f"{read} samples are counted of {lines} lines"
 
 
 def _originals(folder: Path) -> Iterator[tuple[str, bytes]]:
