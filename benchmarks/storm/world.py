@@ -155,11 +155,13 @@ class World:
 
     def _of_metrics(self, job: str) -> list[tuple[Fault, float]]:
         minute = self.minute
-        return [
-            (fault, START_S + fault.from_min * float(MINUTE_S))
+        found = [
+            fault
             for fault in self.faults
             if fault.where == job and KINDS[fault.kind].scope == "metrics" and fault.during(minute)
         ]
+        self.struck.update(found)
+        return [(fault, START_S + fault.from_min * float(MINUTE_S)) for fault in found]
 
     # ---- running ---------------------------------------------------------------------------------------------------
 
