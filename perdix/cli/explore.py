@@ -57,7 +57,8 @@ def capacity(
 
 def _with_history(job: str, names: Collection[str]) -> None:
     """Raise ``UserError`` with how to get a history, for a job that has none in the lake."""
-    if job not in names and stream_job(job).prometheus is not None:
+    file = None if job in names else stream_jobs().get(job)
+    if file is not None and file.prometheus is not None:
         fix = f"perdix ingest --from-prometheus --job {job} --days 1"
         raise UserError(f"job '{job}' has no history in the lake yet: {fix}")
     known(job, names, "job", INGEST_FIRST)
@@ -95,9 +96,9 @@ def forecast(
     family: Annotated[str | None, typer.Option("--family", help="Fit this family instead of the champion.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Forecast a job's workload from the newest exports: by its champion, or by the fallback, and says why.
+    """Forecast a job's workload from the newest exports: by its champion, or by the fallback, and say why.
 
-    Told with it: what the workload stays below with 50, 80, 90 and 95 %, at each moment and over all of the time until
+    Beside it: what the workload stays below with 50, 80, 90 and 95 %, at each moment and over all of the time until
     then, and how much each member of the forecaster counts.
 
     Example: perdix forecast ads --horizon 1800

@@ -172,9 +172,11 @@ def resume(job: JobArgument, as_json: JsonOption = False) -> None:
     """
     from perdix.control.pausing import pause_of_file_s
 
+    files = usable_files()
     with state() as store:
-        was_paused = store.journal.resume(job)
-    file = usable_files(but=job).jobs.get(job)
+        if not (was_paused := store.journal.resume(job)):
+            known(job, {*files.jobs, *files.faults, *store.journal.statuses()}, "job", no_file())
+    file = files.jobs.get(job)
     until_s = None if file is None else pause_of_file_s(file.paused_until, WallClock().now_s())
     said = f"{job} is resumed" if was_paused else f"{job} was not paused"
     if until_s is not None and not was_paused:

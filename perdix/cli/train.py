@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from perdix.cli.options import JsonOption
-from perdix.cli.output import console, emit, styled, table
+from perdix.cli.output import UserError, console, emit, styled, table
 from perdix.cli.stores import home, known, lake, usable_files
 
 MODELS = {"forecast": "wape", "capacity": "capacity_mape"}
@@ -37,7 +37,7 @@ def train(
     every = list(dict.fromkeys([*ingested, *sampled]))
     jobs = [known(job, every, "job", fix, files)] if job else every
     if not jobs:
-        known("", [], "job", fix)
+        raise UserError(f"there is no job yet: {fix}")
     document = train_jobs(
         [one for one in jobs if one in ingested], sampled=[one for one in jobs if one in sampled], show=not as_json
     )

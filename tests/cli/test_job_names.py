@@ -76,3 +76,21 @@ def test_without_any_file_the_page_that_is_named_is_there_in_a_folder_without_co
     monkeypatch.setenv("PERDIX_CONF", str(tmp_path))
     text = said(["tick"], capsys)
     assert f"write {tmp_path / 'jobs' / '<job>.yaml'} (every key: {PROJECT / 'conf' / 'jobs' / 'README.md'})" in text
+
+
+@pytest.mark.usefixtures("jobs")
+@pytest.mark.parametrize("command", ["capacity", "forecast"])
+def test_what_is_no_jobs_name_is_a_job_that_is_not_known(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "job 'Bestellungen für heute' is not known" in said([command, "Bestellungen für heute"], capsys)
+
+
+@pytest.mark.usefixtures("jobs")
+def test_without_any_job_a_training_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    text = said(["train"], capsys)
+    assert text.startswith("perdix: there is no job yet: ingest exports first")
+    assert "''" not in text
+
+
+def test_a_misspelt_job_is_not_resumed(jobs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (jobs / "ads.yaml").write_text("engine: flink\n")
+    assert "job 'adz' is not known; did you mean 'ads'?" in said(["resume", "adz"], capsys)
