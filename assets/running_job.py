@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perdix.control.clock import WallClock
+from perdix.settings.home import job_file_to_write
 from perdix.settings.profiling import Profiling
 from perdix.settings.stream_job import NAME, StreamJob
 from perdix.settings.targets import AdvisorySettings
@@ -41,14 +42,15 @@ def profilable_job(workspace: "Workspace", job: str) -> tuple[StreamJob, Profili
         raise SettingsError(known.faults[job])
     if job not in known.jobs:
         others = ", ".join(sorted(known.jobs)) or "none"
-        raise SettingsError(f"there is no stream job '{job}'; known: {others}; write conf/jobs/{job}.yaml")
+        fix = job_file_to_write(job, workspace.conf_folder())
+        raise SettingsError(f"there is no stream job '{job}'; known: {others}; {fix}")
     settings = known.jobs[job]
     if settings.prometheus is None:
         raise SettingsError(f"job '{job}': its file has no 'prometheus'; add its url and selector")
     if settings.profiling is None:
         raise SettingsError(
             f"job '{job}': its file has no 'profiling'; name there the command that puts the job under load, as "
-            "conf/jobs/README.md shows"
+            f"{workspace.conf_part('jobs/README.md')} shows"
         )
     if settings.mode != "advise":
         raise SettingsError(

@@ -165,7 +165,7 @@ def what_is_sampled(config: SampleConfig, job: str, workspace: Workspace) -> Sam
     if profiling.sizes is None or None in (profiling.resize, profiling.restore, profiling.most_per_s):
         raise SettingsError(
             f"job '{job}': to sample it, 'profiling' in its file needs 'resize', 'restore', 'sizes' and 'most_per_s', "
-            "as conf/jobs/README.md shows"
+            f"as {workspace.conf_part('jobs/README.md')} shows"
         )
     return Sampled(rule, profiling.sizes, plan, (settings, profiling))
 

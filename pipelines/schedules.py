@@ -12,6 +12,7 @@ from perdix.assets.ingest import landed_jobs
 from perdix.assets.partitions import days, stream_jobs
 from perdix.assets.resources import Workspace
 from perdix.pipelines.jobs import ingest_day, train
+from perdix.settings.home import job_file_to_write
 from perdix.settings.product import load_product_settings
 from perdix.telemetry.lacking import DAY_S, ingested_s
 from perdix.telemetry.landing import landed
@@ -19,7 +20,6 @@ from perdix.telemetry.partitions import LakeError
 
 RANGE_START = "dagster/asset_partition_range_start"
 RANGE_END = "dagster/asset_partition_range_end"
-NOTHING = "no stream job is known yet: write conf/jobs/<job>.yaml with its Prometheus, or run perdix ingest"
 NOTHING_NEW = "what was landed is ingested already, and no job file names a Prometheus"
 
 
@@ -34,7 +34,7 @@ def daily_ingest(context: dg.ScheduleEvaluationContext, workspace: Workspace) ->
     if not _live(workspace):
         jobs = landed_jobs(workspace.paths())[0]
         if not jobs:
-            return dg.SkipReason(NOTHING)
+            return dg.SkipReason(_no_job(workspace))
         if not any(_is_new(workspace, job) for job in jobs):
             return dg.SkipReason(NOTHING_NEW)
     ended = (context.scheduled_execution_time - timedelta(days=1)).strftime(days.fmt)
@@ -59,11 +59,16 @@ def daily_training(context: dg.ScheduleEvaluationContext, workspace: Workspace) 
         instance.delete_dynamic_partition(name, job)
     known = instance.get_dynamic_partitions(name)
     if not known:
-        return dg.SkipReason(NOTHING)
+        return dg.SkipReason(_no_job(workspace))
     at = context.scheduled_execution_time.strftime("%Y-%m-%dT%H:%M")
     return dg.RunRequest(
         run_key=f"daily-{at}", tags={RANGE_START: known[0], RANGE_END: known[-1], "perdix/reason": "schedule"}
     )
+
+
+def _no_job(workspace: Workspace) -> str:
+    fix = job_file_to_write(folder=workspace.conf_folder())
+    return f"no stream job is known yet: {fix}, with its Prometheus, or run perdix ingest"
 
 
 def _is_new(workspace: Workspace, job: str) -> bool:

@@ -11,6 +11,7 @@ import typer
 from perdix.cli.options import JobArgument, JsonOption
 from perdix.cli.output import UserError, clock_time, console, emit, number, table
 from perdix.cli.stores import home, known, lake, say_skipped, state, stream_job, stream_jobs, usable_files
+from perdix.settings.home import job_file_to_write
 from perdix.settings.product import load_product_settings
 from perdix.settings.stream_job import MOST_WORKERS
 
@@ -265,13 +266,13 @@ def jobs(as_json: JsonOption = False) -> None:
                     number(row["scale_out"]),
                     _share(row["wape"]),
                     _share(row["horizon_wape"]),
-                    row["sentence"] or ("no tick yet" if row["configured"] else "ingested; no file in conf/jobs"),
+                    row["sentence"] or ("no tick yet" if row["configured"] else "ingested; no job file"),
                 ]
                 for row in rows
             ],
         )
         if not rows:
-            console.print("none yet: perdix ingest FILES --job NAME, or write conf/jobs/<job>.yaml")
+            console.print(f"none yet: perdix ingest FILES --job NAME, or {job_file_to_write()}")
 
     emit("perdix.jobs/1", {"jobs": rows}, as_json=as_json, show=show)
 

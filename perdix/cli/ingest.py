@@ -14,8 +14,9 @@ import typer
 from perdix.cli.how_long import counted, ingest_s, say_beforehand
 from perdix.cli.options import JsonOption
 from perdix.cli.output import UserError, console, emit, number, styled, table
-from perdix.cli.stores import home, known, lake, usable_files, write_one
+from perdix.cli.stores import home, known, lake, usable_files
 from perdix.control.clock import WallClock
+from perdix.settings.home import job_file_to_write
 from perdix.settings.product import load_product_settings
 from perdix.settings.stream_job import NAME
 from perdix.telemetry.exports.naming import Hint, HintError
@@ -101,11 +102,11 @@ def _backfill(job: str | None, days: int, *, as_json: bool) -> None:
     """Pull jobs' own Prometheus ranges, and ingest them like exports; what fails of one job leaves the others."""
     from perdix.telemetry.live_range import pull_missing
 
-    described, fix = usable_files(but=job), "write conf/jobs/<job>.yaml with 'prometheus'"
+    described, fix = usable_files(but=job), f"{job_file_to_write()}, with 'prometheus'"
     place, live = home(), {name: one for name, one in described.jobs.items() if one.prometheus is not None}
     names = [known(job, live, "job with a Prometheus", fix, described)] if job else live
     if not names:
-        raise UserError(f"no job file names a Prometheus: {write_one()}")
+        raise UserError(f"no job file names a Prometheus: {job_file_to_write()}")
     pulls = []
     with console.status("asking Prometheus ...") if not as_json else _nothing() as shown:
         jobs, now_s = [live[name] for name in names], WallClock().now_s()

@@ -21,9 +21,10 @@ from perdix.cli.output import (
 )
 from perdix.cli.processes import LOOPBACK
 from perdix.cli.signals import stopping
-from perdix.cli.stores import home, job_of_file, known, no_file, state, usable_files, write_one
+from perdix.cli.stores import home, job_of_file, known, no_file, state, usable_files
 from perdix.control.clock import WallClock
 from perdix.settings.durations import seconds_of
+from perdix.settings.home import job_file_to_write
 from perdix.settings.product import load_product_settings
 
 if TYPE_CHECKING:
@@ -217,7 +218,7 @@ def _chosen(job: str | None) -> JobFiles:
     files = usable_files(but=job)
     if job is None:
         if not files.names:
-            raise UserError(f"no stream job has a file yet: {write_one()}")
+            raise UserError(f"no stream job has a file yet: {job_file_to_write()}")
         return files
     known(job, files.jobs, "job", no_file(), files)
     return replace(files, jobs={job: files.jobs[job]}, faults={})

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from perdix.cli.output import UserError, complaints, styled
-from perdix.settings.home import Home, conf_folder, conf_part
+from perdix.settings.home import Home, job_file_to_write
 from perdix.settings.nearest_name import meant
 from perdix.settings.stream_job import StreamJob
 
@@ -17,14 +17,9 @@ if TYPE_CHECKING:
     from perdix.telemetry.lake import Lake
 
 
-def write_one() -> str:
-    """Return where a job file is to be written, and where every key stands."""
-    return f"write {conf_folder() / 'jobs' / '<job>.yaml'} (every key: {conf_part('jobs/README.md')})"
-
-
 def no_file() -> str:
     """Return what there is to do where no job has a file."""
-    return f"no job has a file yet: {write_one()}"
+    return f"no job has a file yet: {job_file_to_write()}"
 
 
 def home() -> Home:

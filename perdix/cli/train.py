@@ -11,6 +11,7 @@ import typer
 from perdix.cli.options import JsonOption
 from perdix.cli.output import UserError, console, emit, styled, table
 from perdix.cli.stores import home, known, lake, usable_files
+from perdix.settings.home import job_file_to_write
 
 MODELS = {"forecast": "wape", "capacity": "capacity_mape"}
 OF_SAMPLES = {"performance": "relative_rmse"}  # where a job's sizes were sampled
@@ -33,7 +34,7 @@ def train(
     files = usable_files(but=job)
     live = [name for name, one in files.jobs.items() if one.prometheus is not None]
     ingested, sampled = list(dict.fromkeys([*lake().jobs("workload_features"), *live])), sampled_jobs()
-    fix = "ingest exports first (perdix ingest FILES --job NAME), or write conf/jobs/<job>.yaml with its Prometheus"
+    fix = f"ingest exports first (perdix ingest FILES --job NAME), or {job_file_to_write()}, with its Prometheus"
     every = list(dict.fromkeys([*ingested, *sampled]))
     jobs = [known(job, every, "job", fix, files)] if job else every
     if not jobs:

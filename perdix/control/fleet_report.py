@@ -11,6 +11,7 @@ from typing import Any
 from perdix.control.state.journal import JobStatus
 from perdix.control.state.schema import cause_of
 from perdix.control.tick_io import TickReport
+from perdix.settings.home import job_file_to_write
 from perdix.settings.plain_error import presentable
 
 LONGEST_SENTENCE = 500
@@ -87,7 +88,7 @@ class FleetReport:
     def sentence(self) -> str:
         """Return the tick in one sentence, for a status line."""
         if not self.reports and not self.others:
-            return "No stream jobs: write one to conf/jobs."
+            return f"No stream jobs: {job_file_to_write()}."
         counts = ", ".join(f"{number} {status}" for status, number in sorted(self.counts().items()))
         scaled = f"; scaled {', '.join(self.rescaled)}" if self.rescaled else ""
         faults = f"; FAILED: {', '.join(self.faults)}" if self.faults else ""

@@ -129,3 +129,12 @@ def conf_part(name: str, folder: Path | None = None) -> Path:
     """
     own, shipped = (folder or conf_folder()) / name, PACKAGE / "conf" / name
     return shipped.resolve() if shipped.exists() and not own.exists() else own
+
+
+def job_file_to_write(job: str = "<job>", folder: Path | None = None) -> str:
+    """Return where a stream job's file is to be written, and where every key stands, for a message.
+
+    ``folder``: the operator's configuration, as of :func:`conf_part`.
+    """
+    path = (folder or conf_folder()) / "jobs" / f"{job}.yaml"
+    return f"write {path} (every key: {conf_part('jobs/README.md', folder)})"

@@ -39,7 +39,7 @@ def test_a_job_that_nothing_scales_may_be_profiled_by_its_commands(workspace: Wo
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (None, "there is no stream job 'orders'; known: none; write conf/jobs/orders.yaml"),
+        (None, "/conf/jobs/orders.yaml (every key: "),
         ("bounds: 3\n", "orders.yaml"),
         (LOAD + FLINK, "its file has no 'prometheus'; add its url and selector"),
         (PROMETHEUS + FLINK, "its file has no 'profiling'; name there the command that puts the job under load"),

@@ -194,7 +194,7 @@ def test_a_forecast_says_that_the_registry_does_not_answer(
         (["ingest", "--from-prometheus", "--timezone", "UTC"], "leave out files, --metric and --timezone"),
         (["ingest", str(DOCS), "--job", "x", "--days", "14"], "--days says how far back --from-prometheus reads"),
         (["ingest", "--from-prometheus"], "no job file names a Prometheus"),
-        (["ingest", "--from-prometheus", "--job", "x"], "write conf/jobs/<job>.yaml with 'prometheus'"),
+        (["ingest", "--from-prometheus", "--job", "x"], "with 'prometheus'"),
         (["capacity", "nobody"], "ingest its exports first"),
         (["train"], "ingest exports first"),
         (["tick"], "no stream job has a file yet"),

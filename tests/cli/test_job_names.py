@@ -74,8 +74,12 @@ def test_without_any_file_the_page_that_is_named_is_there_in_a_folder_without_co
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PERDIX_CONF", str(tmp_path))
-    text = said(["tick"], capsys)
-    assert f"write {tmp_path / 'jobs' / '<job>.yaml'} (every key: {PROJECT / 'conf' / 'jobs' / 'README.md'})" in text
+    written = f"write {tmp_path / 'jobs' / '<job>.yaml'} (every key: {PROJECT / 'conf' / 'jobs' / 'README.md'})"
+    for arguments in (["tick"], ["train"], ["ingest", "--from-prometheus", "--job", "ads"]):
+        assert written in said(arguments, capsys)
+    for arguments in (["jobs"], ["controller", "--ticks", "1"]):
+        app(arguments, standalone_mode=False)
+        assert written in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.usefixtures("jobs")

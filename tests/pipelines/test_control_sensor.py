@@ -13,6 +13,7 @@ from perdix.assets.resources import Workspace
 from perdix.control.fleet_report import FleetReport
 from perdix.control.state.journal import Status
 from perdix.control.tick_io import TickReport
+from perdix.settings.home import job_file_to_write
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", (dg.BetaWarning, dg.PreviewWarning))
@@ -38,7 +39,7 @@ def test_a_tick_of_many_jobs_tells_of_the_first_only() -> None:
 
 
 def test_a_tick_without_jobs_says_what_to_do() -> None:
-    assert tick_sentence(report()) == "No stream jobs: write one to conf/jobs."
+    assert tick_sentence(report()) == f"No stream jobs: {job_file_to_write()}."
 
 
 def test_nothing_is_shown_that_says_nothing() -> None:

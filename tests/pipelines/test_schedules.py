@@ -51,11 +51,13 @@ def test_both_schedules_and_the_retraining_run_as_soon_as_a_daemon_does() -> Non
 
 @pytest.mark.parametrize("schedule", [daily_ingest, daily_training], ids=lambda schedule: schedule.name)
 def test_whoever_only_opens_the_page_gets_no_runs_and_a_reason(
-    schedule: dg.ScheduleDefinition, context: dg.ScheduleEvaluationContext
+    schedule: dg.ScheduleDefinition, context: dg.ScheduleEvaluationContext, tmp_path: Path
 ) -> None:
     skipped = schedule(context)
     assert isinstance(skipped, dg.SkipReason)
-    assert "write conf/jobs/<job>.yaml with its Prometheus" in (skipped.skip_message or "")
+    said = skipped.skip_message or ""
+    assert f"write {tmp_path / 'conf' / 'jobs' / '<job>.yaml'} (every key: " in said
+    assert said.endswith("), with its Prometheus, or run perdix ingest")
 
 
 def test_a_job_with_a_prometheus_needs_no_exports(context: dg.ScheduleEvaluationContext, workspace: Workspace) -> None:
