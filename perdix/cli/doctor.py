@@ -18,7 +18,7 @@ from perdix.cli.doctor_metrics import AT_ONCE, PER_SERVER, metrics_of_jobs
 from perdix.cli.findings import BETWEEN, Finding, show
 from perdix.cli.options import JsonOption
 from perdix.cli.output import emit
-from perdix.cli.stores import known, no_file
+from perdix.cli.stores import home, known, no_file
 from perdix.settings.home import Home, conf_folder
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ def doctor(
     """
     from perdix.control import live
 
-    home = Home.from_environment()
-    files = live.stream_jobs(home)
+    place = home()
+    files = live.stream_jobs(place)
     if job is not None:
         files = replace(files, jobs={known(job, files.jobs, "job", no_file(), files): files.jobs[job]}, faults={})
     alone = for_a_controller_alone()
@@ -57,7 +57,7 @@ def doctor(
     of_jobs: list[Check] = [metrics_of_jobs, _flink, _profiling]
     checks = of_jobs if job else [*of_machine, *of_jobs, *of_spark]
     for check in checks:
-        for finding in _guarded(check, home, files):
+        for finding in _guarded(check, place, files):
             findings.append(finding)
             if not as_json:
                 show(finding, in_full=job is not None or len(files.jobs) <= SHOWN_IN_FULL)
@@ -119,7 +119,7 @@ def _java(home: Home, _: JobFiles) -> Iterator[Finding]:
 def _state(home: Home, _: JobFiles) -> Iterator[Finding]:
     from perdix.control.state.store import StateStore
 
-    store = StateStore(home.make().state_url)
+    store = StateStore(home.state_url)
     try:
         statuses = store.journal.statuses()
     finally:
@@ -133,7 +133,7 @@ def _mlflow(home: Home, _: JobFiles) -> Iterator[Finding]:
     from perdix.models.registry import FLEET_MODELS, RegistryError, prepare
 
     try:
-        registry = prepare(home.make())
+        registry = prepare(home)
         champions = {name: registry.current_version(name) for name in FLEET_MODELS}
     except RegistryError as error:
         yield Finding("mlflow", ok=False, found=str(error), fix="start the server that MLFLOW_TRACKING_URI names")

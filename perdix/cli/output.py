@@ -160,6 +160,11 @@ def run_guarded(main: Callable[[], None], known: Callable[[], tuple[type[Excepti
             return 2
         if os.environ.get("PERDIX_DEBUG"):
             raise
+        if isinstance(error, OSError) and (error.filename or error.errno in _NO_ROOM):  # a file's, not a connection's
+            fix = "check that it is there, its rights, and that its disk has room"
+            where = f"{error.filename or 'standard output'}: {error.strerror}; {fix}"
+            complaints.print(styled("perdix:", "bold red"), where)
+            return 2
         complaints.print(
             styled("perdix:", "bold red"),
             f"unexpected {type(error).__name__}: {error}\n"

@@ -19,7 +19,7 @@ from perdix.cli.doctor_metrics import metrics_of_jobs
 from perdix.cli.findings import Finding
 from perdix.cli.known_errors import known_errors
 from perdix.cli.main import app
-from perdix.cli.output import run_guarded
+from perdix.cli.output import UserError, run_guarded
 from perdix.cli.twin_jobs import write_twin_jobs
 from perdix.control.checkup.facts import JobCheckup, QueryFact, Verdict
 from perdix.control.live import stream_jobs
@@ -244,3 +244,13 @@ def test_a_family_that_nobody_knows_is_found_before_the_night(place: Path, monke
     assert (found.check, found.ok) == ("training", False)
     assert "no family of forecasters is called 'liner'; did you mean 'linear'?" in found.found
     assert str(place / "conf" / "perdix.yaml") in found.fix
+
+
+@pytest.mark.parametrize("more", [(), ("--json",)])
+def test_a_home_that_cannot_be_is_said_with_its_fix(
+    more: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("PERDIX_HOME", str(tmp_path / "file"))
+    with pytest.raises(UserError, match=r"PERDIX_HOME .*file: cannot be made: .*; name another folder"):
+        app(["doctor", "--no-spark", *more], standalone_mode=False)

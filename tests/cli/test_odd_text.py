@@ -105,3 +105,23 @@ def test_a_full_disk_under_standard_output_does_not_end_the_loop_and_a_closed_pi
     refusing.error = errno.EPIPE
     with pytest.raises(BrokenPipeError), surviving_a_full_disk():
         output.emit_line("perdix.controller/1", {})
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), "standard output: No space left on device"),
+        (PermissionError(errno.EACCES, "Permission denied", "/srv/home/landing/x"), "/srv/home/landing/x: Permission"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_no_defect_of_perdix(
+    error: OSError, words: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails() -> None:
+        raise error
+
+    monkeypatch.delenv("PERDIX_DEBUG", raising=False)
+    assert run_guarded(fails, lambda: (UserError,)) == 2
+    text = " ".join(capsys.readouterr().err.split())
+    assert words in text
+    assert "defect" not in text
