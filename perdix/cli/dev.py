@@ -19,7 +19,9 @@ from perdix.settings.product import load_product_settings
 
 
 def dev(
-    hours: Annotated[float, typer.Option("--hours", help="Hours of past that the twin begins with.")] = 6.0,
+    hours: Annotated[
+        float, typer.Option("--hours", help="Hours of past that the twin begins with.", min=0, max=168)
+    ] = 6.0,
     act: Annotated[bool, typer.Option(help="Let perdix scale the twin; else it advises.")] = True,
     as_json: JsonOption = False,
 ) -> None:

@@ -62,8 +62,8 @@ def replay_hosts(
     found = load_topology(topology)
     patterns = tuple(found.patterns)
     if pattern is not None and pattern.strip() != ALL:
-        patterns = tuple(word.strip() for word in pattern.split(",") if word.strip())
-    who = hosts_contenders(policy or DEFAULT_POLICIES)
+        patterns = tuple(word.strip() for word in pattern.split(","))
+    who = hosts_contenders(DEFAULT_POLICIES if policy is None else policy)
     seconds = None if hours is None else round(3600 * hours)
     setup = HostsSetup(who, found, patterns, seeds_from(first_seed, seeds), seconds, failures, family)
     work = Work(len(setup.cases()), setup.length_s / 3600.0, setup.simulated_s, OPERATORS_S_PER_H, processes)

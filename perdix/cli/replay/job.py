@@ -142,7 +142,8 @@ def _setup(
     if minimum > maximum:
         raise UserError(f"--min {minimum} is above the most, {maximum}; swap or widen them")
     chosen = Bounds(minimum=minimum, maximum=maximum)
-    who = how["pace"].paced(contenders(policies or f"perdix,hpa-80,static-{maximum}", chosen))
+    named = f"perdix,hpa-80,static-{maximum}" if policies is None else policies
+    who = how["pace"].paced(contenders(named, chosen))
     return Setup(who, trace, parameters, chosen, objectives=objectives, **how)
 
 

@@ -53,7 +53,7 @@ def replay_operators(
     from perdix.replay.operators.case import DEFAULT_POLICIES, dataflow_contenders
 
     sink = sink_of(as_json, out, pictures=pictures, mlflow=mlflow)
-    who = dataflow_contenders(policy or DEFAULT_POLICIES)
+    who = dataflow_contenders(DEFAULT_POLICIES if policy is None else policy)
     seconds = None if hours is None else round(3600 * hours)
     setup = DataflowSetup(who, _parameters(dataflow, start, skew), seeds_from(first_seed, seeds), seconds)
     work = Work(len(setup.cases()), setup.length_s / 3600.0, setup.simulated_s, OPERATORS_S_PER_H, processes)

@@ -140,7 +140,7 @@ PatternOption = Annotated[
     str | None, _workload("--pattern", help="Arrival patterns, separated by commas.", show_default="all of its file")
 ]
 OutOption = Annotated[Path | None, _output("--out", help="Folder.", show_default="PERDIX_HOME/reports/replay-...")]
-PicturesOption = Annotated[bool, _output("--pictures/--no-pictures", help="Draw the four panels.")]
+PicturesOption = Annotated[bool, _output("--pictures/--no-pictures", help="Draw pictures.")]
 MlflowOption = Annotated[bool, _output("--mlflow/--no-mlflow", help="Record a run per policy.")]
 JsonFileOption = Annotated[
     str | None, _output("--json", help="Write the document to this file; alone or with '-' to standard output.")
