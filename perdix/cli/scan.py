@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from perdix.cli.how_long import counted
 from perdix.cli.options import JsonOption
 from perdix.cli.output import UserError, complaints, console, emit, number, styled, table
 from perdix.cli.pricing import AskedPrices, InstanceTypeOption, PricesOption, WorkerCpuOption, WorkerMemoryOption
@@ -265,7 +266,7 @@ def _show(found: Mapping[str, Any]) -> None:
     columns = ["job", "engine", "now", "fixed", "perdix", saved, "late %", "sure"]
     rows = [_cells(row, money=money) for row in found["jobs"]]
     whys = [_why(row) for row in found["jobs"]]
-    title = f"{found['url']}, the last {found['days']:g} days"
+    title = f"{found['url']}, the last {found['days']:g} d"
     if wide:
         table(title, [*columns, "why"], [[*row, why] for row, why in zip(rows, whys, strict=True)])
     else:
@@ -333,7 +334,7 @@ def _files(files: Mapping[str, Any]) -> Iterator[str]:
     if files["html"]:
         yield f"page: {files['html']}"
     if files["jobs"]:
-        yield f"{len(files['jobs'])} job files written to {files['jobs'][0].parent}; they only advise"
+        yield f"{counted(len(files['jobs']), 'job file')} written to {files['jobs'][0].parent}, to advise only"
     for path in files["left"]:
         yield f"{path}: was there before, and stays as it is"
     if files["webhook"]:

@@ -243,6 +243,8 @@ class TestConfidence:
             (learned(load(minutes=7 * 1_440), capacities=capacities(width=0.3, seen=6)), "C", "±30%"),
             (learned(load(minutes=7 * 1_440), capacities=capacities(width=0.6, seen=6)), "D", "±60%"),
             (learned(capacities=capacities(width=0.05, seen=6)), "C", "only 1.0 days"),
+            (learned(load(minutes=1_438), capacities=capacities(width=0.05, seen=6)), "C", "only 1.0 days"),
+            (learned(load(minutes=1_360), capacities=capacities(width=0.05, seen=6)), "D", "only 0.9 days"),
         ],
     )
     def test_what_is_less_known_gets_less_and_the_reason_says_what(self, of, grade, reason):
