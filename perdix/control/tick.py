@@ -352,9 +352,10 @@ def _outdated(setting: Setting, progress: Progress, planned: Plan) -> str | None
     intent, bounds = waiting.intent, setting.job.bounds
     if running.is_asked_for(intent.scale_out, intent.mix):
         return None
-    if not bounds.minimum <= intent.scale_out <= bounds.maximum:
+    back = intent.reason == Reason.ROLLBACK
+    if bounds.clamp(intent.scale_out) != intent.scale_out and not (back and setting.paused):
         return f"by the job's bounds, which are {bounds.minimum} to {bounds.maximum} now"
-    if intent.reason == Reason.ROLLBACK or verdict is None or planned.situation is None:
+    if back or verdict is None or planned.situation is None:
         return None
     return _judged_anew(intent, verdict, planned.situation)
 

@@ -135,6 +135,19 @@ def test_a_waiting_rollback_goes_no_further_than_bounds_that_were_lowered(store:
     assert "4 workers" in report.sentence
 
 
+def test_a_waiting_rollback_outlasts_a_pause_in_which_the_bounds_are_lowered(store: StateStore) -> None:
+    rig = Rig.of(store, 10_000.0, scale_out=3, policy=static(3))
+    back = Intent("orders", rig.now_s, rig.now_s, 3, 8, "perdix", Reason.ROLLBACK, "back to 8", rig.now_s + 900, {}, {})
+    store.ledger.record(back)
+    rig.target.refusing = TargetError("503: rebalancing")
+    rig.minutes(1)
+    rig.target.refusing = None
+    paused = {"bounds": Bounds(minimum=1, maximum=4), "paused_until": datetime.fromtimestamp(rig.now_s + 90, UTC)}
+    rig.job = rig.job.model_copy(update=paused)
+    assert [report.status for report in rig.minutes(2)] == [Status.PAUSED, Status.ACTING]
+    assert [size for size, _ in rig.target.asked] == [8, 4]
+
+
 def test_without_metrics_what_was_decided_is_still_asked_for(store: StateStore) -> None:
     """A hold that judges nothing takes nothing back."""
     rig = Rig.of(store, HIGH, scale_out=2, policy=PolicySettings(name="static", options={"scale_out": 8}))
