@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from perdix.control.champions import write_whole
-from perdix.control.clock import HostClock, moment
+from perdix.control.clock import CLOCK_BACK_S, HostClock, moment
 from perdix.control.fleet_report import FleetReport, LoopFault, RetrainRequest
 from perdix.control.job_files import JobFiles
 from perdix.control.serving import Turn, serve, served_by
@@ -101,10 +101,13 @@ def _longest_unserved_first(jobs: Iterable[StreamJob], io: TickIO) -> list[Strea
 
 
 def _retrains(journal: Journal, now_s: float) -> tuple[RetrainRequest, ...]:
-    """Return the open requests; one that nobody answered for hours is closed, so that another may follow."""
+    """Return the open requests; one that nobody answered for hours is closed, so that another may follow.
+
+    So is one that was asked for before the clock was set back.
+    """
     still_open = []
     for request in journal.open_retrains():
-        if now_s - request.requested_s > RETRAIN_EXPIRES_S:
+        if not -CLOCK_BACK_S <= now_s - request.requested_s <= RETRAIN_EXPIRES_S:
             journal.close_retrain(request.run_key, now_s)
         else:
             still_open.append(RetrainRequest(request.job, request.run_key, request.reason))

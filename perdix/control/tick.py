@@ -236,10 +236,10 @@ def _ledgered(store: StateStore, setting: Setting, memory: JobMemory) -> Ledgere
     job, day_s = setting.job.name, setting.now_s - DAY_S
     if not setting.act:
         return Ledgered(memory.followed.last_s, memory.followed.within(day_s))
-    last_s, count = store.ledger.rescales(job, day_s)
-    noted = (at_s for at_s in (last_s, memory.followed.last_s) if at_s is not None)
     # What was noted before the clock was set back says nothing: nobody can say how long ago it was.
-    return Ledgered(max((at_s for at_s in noted if at_s <= setting.now_s + CLOCK_BACK_S), default=None), count)
+    last_s, count = store.ledger.rescales(job, day_s, setting.now_s + CLOCK_BACK_S)
+    noted = (at_s for at_s in (last_s, memory.followed.last_s) if at_s is not None)
+    return Ledgered(max(noted, default=None), count)
 
 
 def _intent(
@@ -344,7 +344,8 @@ def _record(
 def _outdated(setting: Setting, progress: Progress, planned: Plan) -> str | None:
     """Return why what still waits to be asked for is wanted no longer, in words; ``None`` where it is, or none waits.
 
-    To take a bad size back stays wanted; and what the target shows already was asked for.
+    To take a bad size back stays wanted, also in a pause in which the bounds change: what they allow is asked for as it
+    ends. And what the target shows already was asked for.
     """
     waiting, running, verdict = progress.open, progress.running, planned.verdict
     if waiting is None or waiting.state is not State.INTENT or running is None or not setting.act:

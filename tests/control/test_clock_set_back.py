@@ -6,23 +6,25 @@ import numpy as np
 import pytest
 
 from perdix.control.believe import coarse
+from perdix.control.fleet import _retrains
 from perdix.control.job_memory import recall
 from perdix.control.learn import judge
 from perdix.control.memories import Memories
 from perdix.control.state.ledger import Intent
-from perdix.control.state.store import StateStore
+from perdix.control.state.store import DAY_S, StateStore
 from perdix.models.forecasting.contract import Forecast, Workload
 from perdix.policies.contract import Reason
 from perdix.policies.holding import AHEAD_S
 from perdix.replay.twin_source import TwinSource
-from perdix.settings.stream_job import PolicySettings
+from perdix.settings.stream_job import Objectives, PolicySettings
 from perdix.twin.emission import Scraping
 from perdix.twin.job import JobTwin
 from perdix.twin.workloads import arrivals_from
-from tests.control.rig import HIGH, FaultySource, FaultyTarget, Rig, champion, constant, parameters
+from tests.control.rig import HIGH, LOW, FaultySource, FaultyTarget, Rig, champion, constant, parameters
 
 BEFORE = 15_000.0  # records/s
 WARM_S = 1_800
+NOW_S = 1_790_000_000.0
 
 
 def set_back(rig: Rig, back_s: float, scale_out: int = 2) -> None:
@@ -109,6 +111,41 @@ def test_a_rescale_of_before_is_watched_no_longer_and_explains_no_failure(store:
     watching = recall(store, "orders").memory.watching
     assert watching is not None
     assert watching.decision_id is None
+
+
+def rescaled_tomorrow(store: StateStore, **job: object) -> Rig:
+    """A job of four workers whose policy wants three, and that was rescaled while its clock was a day ahead."""
+    rig = Rig.of(store, LOW, scale_out=4, policy=PolicySettings(name="static", options={"scale_out": 3}), **job)
+    at_s = rig.now_s + DAY_S
+    made = Intent("orders", at_s, at_s, 3, 4, "static", "scale_out", "why", at_s + 900.0, {}, {})
+    store.ledger.record(made)
+    store.ledger.applied(made.decision_id, at_s)
+    store.ledger.withdraw("orders", at_s, "by someone")
+    return rig
+
+
+def test_rescales_of_before_use_up_no_budget(store: StateStore) -> None:
+    rig = rescaled_tomorrow(store, objectives=Objectives(rescales_per_day=1))
+    rig.minutes(2)
+    assert rig.twin.requested == 3
+
+
+def test_a_rescale_of_before_hides_none_of_now(store: StateStore) -> None:
+    rig = rescaled_tomorrow(store)
+    rig.minutes(1)
+    rig.job = rig.job.model_copy(update={"policy": PolicySettings(name="static", options={"scale_out": 2})})
+    reasons = [report.decision.reason for report in rig.minutes(1) if report.decision is not None]
+    assert (rig.twin.requested, reasons) == (3, [Reason.HOLD_GRACE])
+
+
+def test_a_retraining_asked_for_before_hinders_none_of_now(store: StateStore) -> None:
+    ask, closed = store.journal.request_retrain, store.journal.close_retrain
+    assert closed(str(ask("orders", NOW_S + 2 * DAY_S, "poor")), NOW_S + 2 * DAY_S)
+    ask("orders", NOW_S + 3 * DAY_S, "poor")
+    key = ask("orders", NOW_S, "poor")
+    assert key is not None
+    assert [request.run_key for request in _retrains(store.journal, NOW_S + 60.0)] == [key]
+    assert [request.run_key for request in store.journal.open_retrains()] == [key], "nobody waits for the other"
 
 
 def test_a_forecast_from_the_future_is_settled_without_a_score() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from perdix.control.clock import HostClock, moment
+from perdix.control.clock import CLOCK_BACK_S, HostClock, moment
 from perdix.control.decide import Avoided
 from perdix.control.job_memory import AVOIDED, read_avoided
 from perdix.control.lease import PREFIX, Lease, StaleLease, acquire, holder_of, release, renew
@@ -261,7 +261,7 @@ class Executor:
             if max(grown, default=0) >= one.scale_out if one.and_above else newly:
                 return f"{one.why}; not tried again for a while"
         most = self.job.objectives.rescales_per_day
-        _, made = self.store.ledger.rescales(self._name, at_s - DAY_S)
+        _, made = self.store.ledger.rescales(self._name, at_s - DAY_S, at_s + CLOCK_BACK_S)
         if made >= most:
             return f"objectives.rescales_per_day is {most}, and as many were made within a day"
         return None

@@ -16,6 +16,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
+from perdix.control.clock import CLOCK_BACK_S
 from perdix.control.lease import PREFIX
 from perdix.control.state.ledger import UNJUDGED, State, account_of
 from perdix.control.state.postgresql import Limits, engine_of
@@ -282,7 +283,8 @@ def _seen(connection: sa.Connection) -> dict[str, tuple[float, Mapping[str, Any]
 
 def _rescales(connection: sa.Connection, now_s: float) -> dict[str, int]:
     applied = sa.select(sa.func.count()).select_from(decisions)
-    applied = applied.where(decisions.c.job == statuses.c.job, decisions.c.applied_s >= now_s - DAY_S)
+    within = decisions.c.applied_s.between(now_s - DAY_S, now_s + CLOCK_BACK_S)
+    applied = applied.where(decisions.c.job == statuses.c.job, within)
     query = sa.select(statuses.c.job, applied.correlate(statuses).scalar_subquery().label("rescales"))
     return {row.job: row.rescales for row in connection.execute(query)}
 

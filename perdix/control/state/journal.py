@@ -11,6 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
+from perdix.control.clock import CLOCK_BACK_S
 from perdix.control.state.quick import quick
 from perdix.control.state.schema import Transactions, from_text, keep_last, pauses, retrains, statuses, ticks, to_text
 from perdix.settings.outside_text import storable
@@ -172,6 +173,8 @@ class Journal:
 
         The run key ends in the attempt's number, because Dagster drops a key that it has seen, even of a failed run.
 
+        What was asked for before the clock was set back does not count: nobody can say how long ago it was.
+
         ``since_s``: when forecasts became poor, epoch seconds: what a retraining is to learn, and to be judged on.
         Returns the run key of the new request.
         """
@@ -179,7 +182,8 @@ class Journal:
         mine = sa.select(retrains).where(retrains.c.job == job)
         try:
             with self.transactions.writing() as connection:
-                latest = connection.execute(mine.order_by(retrains.c.requested_s.desc()).limit(1)).one_or_none()
+                known = mine.where(retrains.c.requested_s <= now_s + CLOCK_BACK_S)
+                latest = connection.execute(known.order_by(retrains.c.requested_s.desc()).limit(1)).one_or_none()
                 if latest is not None and (latest.closed_s is None or now_s - latest.requested_s < cooldown_s):
                     return None
                 attempt = len(connection.execute(mine.where(retrains.c.day == day)).all()) + 1

@@ -8,6 +8,7 @@ heals itself and nothing is done twice.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -69,10 +70,11 @@ _DESIRED = quick(
 _QUEUE = sa.select(desired_scales.c.job).where(_WANTED).with_for_update()
 _KNOWN = sa.select(decisions.c.decision_id).where(_ID)
 _DECISION = sa.select(decisions).where(_ID)
+_NOTED = _JOB, decisions.c.applied_s <= sa.bindparam("to_s")
 _RESCALES = quick(
     sa.select(
-        sa.select(sa.func.max(decisions.c.applied_s)).where(_JOB).scalar_subquery(),
-        sa.select(sa.func.count()).where(_JOB, decisions.c.applied_s >= sa.bindparam("from_s")).scalar_subquery(),
+        sa.select(sa.func.max(decisions.c.applied_s)).where(*_NOTED).scalar_subquery(),
+        sa.select(sa.func.count()).where(*_NOTED, decisions.c.applied_s >= sa.bindparam("from_s")).scalar_subquery(),
     )
 )
 
@@ -335,10 +337,11 @@ class Ledger:
         with self.transactions.reading() as connection:
             return [_entry(tuple(row)) for row in connection.execute(query)]
 
-    def rescales(self, job: str, since_s: float) -> tuple[float | None, int]:
-        """Return when a decision was last applied, and how many were since ``since_s``: what the budget counts."""
+    def rescales(self, job: str, since_s: float, until_s: float = math.inf) -> tuple[float | None, int]:
+        """Return when a decision was last applied until ``until_s``, and how many since ``since_s``, for the budget."""
+        asked = {"of_job": job, "from_s": since_s, "to_s": until_s}
         with self.transactions.reading() as connection:
-            ((last_s, count),) = connection.execute(_RESCALES, {"of_job": job, "from_s": since_s}).all()
+            ((last_s, count),) = connection.execute(_RESCALES, asked).all()
         return last_s, int(count)
 
     def prune(self, before_s: float, quiet_before_s: float) -> int:
