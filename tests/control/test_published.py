@@ -20,9 +20,9 @@ from perdix.control.fleet import tick_fleet
 from perdix.control.fleet_report import FleetReport, LoopFault
 from perdix.control.job_files import FollowedFiles
 from perdix.control.operators.naming import on_record
-from perdix.control.publish.metrics import Freshness, PublishedCollector, registry_of, serving
+from perdix.control.publish.metrics import Freshness, PublishedCollector, TickCounts, registry_of, serving
 from perdix.control.publish.names import BUDGET_LEFT, METRICS, Shown
-from perdix.control.publish.standing import PublishedState
+from perdix.control.publish.standing import PublishedState, TickRow
 from perdix.control.state.journal import JobStatus, Status, Tick
 from perdix.control.state.ledger import Intent
 from perdix.control.state.schema import SCHEMA
@@ -196,6 +196,14 @@ def test_operators_of_a_job_are_published_under_their_own_name(store: StateStore
     job.broken = "503"
     next(sized)
     assert loop.scrape()("desired_scale_out", stream_job=name) == 8, "also while Flink cannot be read"
+
+
+def test_ticks_are_counted_on_after_a_clock_that_was_ahead_is_set_back() -> None:
+    ticks = TickCounts(since_s=NOW_S + 80_000.0)
+    for now_s in (NOW_S + 86_400.0, NOW_S, NOW_S + 60.0):
+        rows = [TickRow(at_s, "a", at_s + 1.0, {}) for at_s in (NOW_S + 86_400.0, now_s) if at_s > ticks.since_s]
+        ticks.take(rows, now_s)
+    assert ticks.outcomes["empty"] == 2, "but for that of the first look back"
 
 
 def test_forecasts_are_told_with_their_horizon_and_an_upper_bound(store: StateStore, tmp_path: Path) -> None:

@@ -158,7 +158,7 @@ class PublishedCollector(Collector):
             self._said = str(error)
             return False
         self._said = ""
-        self._ticks.take(self._last.ticks)
+        self._ticks.take(self._last.ticks, now_s)
         return True
 
     def _add_process(self, families: _Families, files: JobFiles, *, up: bool) -> None:
@@ -202,14 +202,15 @@ class TickCounts:
         """Ticks that began later may not be counted yet."""
         return max(self._begun_s, self._newest_s - TICKS_OVERLAP_S)
 
-    def take(self, rows: Iterable[TickRow]) -> None:
-        """Count ticks, those that were counted before left out."""
+    def take(self, rows: Iterable[TickRow], now_s: float) -> None:
+        """Count ticks, those that were counted before left out; also after a clock that was ahead is set back."""
+        self._begun_s, self._newest_s = min(self._begun_s, now_s), min(self._newest_s, now_s)
         for row in rows:
             key = (row.started_s, row.holder)
             if key in self._counted:
                 continue
             self._counted[key] = row.started_s
-            self._newest_s = max(self._newest_s, row.started_s)
+            self._newest_s = min(max(self._newest_s, row.started_s), now_s)
             took_s = max(row.finished_s - row.started_s, 0.0)
             self._counts[bisect_left(BUCKETS_S, took_s)] += 1
             self.seconds += took_s
