@@ -16,14 +16,13 @@ from perdix.control.clock import CLOCK_BACK_S, HostClock, moment
 from perdix.control.fleet_report import FleetReport, LoopFault, RetrainRequest
 from perdix.control.job_files import JobFiles
 from perdix.control.serving import Turn, serve, served_by
-from perdix.control.state.journal import JobStatus, Journal, Status, Tick
+from perdix.control.state.journal import RETRAIN_EXPIRES_S, JobStatus, Journal, Status, Tick
 from perdix.control.state.schema import cause_of, to_text
 from perdix.control.tick_io import TickIO
 from perdix.settings.stream_job import StreamJob
 
 SOFT_DEADLINE_S = 25.0
 NO_FILES = JobFiles()
-RETRAIN_EXPIRES_S = 6 * 3_600.0
 PRUNE_EVERY_S = 3_600.0
 _log = logging.getLogger(__name__)
 

@@ -12,11 +12,11 @@ import pytest
 from perdix.control import tick as ticking
 from perdix.control.clock import Moment, moment
 from perdix.control.controller import run
-from perdix.control.fleet import RETRAIN_EXPIRES_S, tick_fleet
+from perdix.control.fleet import tick_fleet
 from perdix.control.job_files import JobFiles
 from perdix.control.lease import acquire
 from perdix.control.serving import lease_name
-from perdix.control.state.journal import Status
+from perdix.control.state.journal import RETRAIN_EXPIRES_S, Status
 from perdix.control.state.store import StateStore
 from perdix.control.tick_io import TickIO
 from perdix.settings.stream_job import StreamJob

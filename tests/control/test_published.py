@@ -23,7 +23,7 @@ from perdix.control.operators.naming import on_record
 from perdix.control.publish.metrics import Freshness, PublishedCollector, TickCounts, registry_of, serving
 from perdix.control.publish.names import BUDGET_LEFT, METRICS, Shown
 from perdix.control.publish.standing import PublishedState, TickRow
-from perdix.control.state.journal import JobStatus, Status, Tick
+from perdix.control.state.journal import RETRAIN_EXPIRES_S, JobStatus, Status, Tick
 from perdix.control.state.ledger import Intent
 from perdix.control.state.schema import SCHEMA
 from perdix.control.state.store import StateStore
@@ -196,6 +196,29 @@ def test_operators_of_a_job_are_published_under_their_own_name(store: StateStore
     job.broken = "503"
     next(sized)
     assert loop.scrape()("desired_scale_out", stream_job=name) == 8, "also while Flink cannot be read"
+
+
+def test_a_retraining_that_is_asked_for_anew_has_been_unanswered_since_the_first_time(
+    store: StateStore, tmp_path: Path
+) -> None:
+    loop = Loop.of(store, tmp_path)
+    loop.minute()
+    began_s, journal = loop.clock.now_s(), store.journal
+
+    def asked(after_s: float, closed_s: float | None = None) -> float | None:
+        key = journal.request_retrain("orders", began_s + after_s, "poor", most_per_day=9)
+        assert key is not None
+        oldest_s = loop.scrape()("retrain_oldest_request_timestamp_seconds", stream_job="orders")
+        if closed_s is not None:
+            journal.close_retrain(key, began_s + closed_s)
+        return None if oldest_s is None else oldest_s - began_s
+
+    late_s = RETRAIN_EXPIRES_S + 60.0
+    assert asked(0.0, 600.0) == 0.0, "answered"
+    assert asked(4_000.0, 4_000.0 + late_s) == 4_000.0
+    assert asked(4_060.0 + late_s, 4_060.0 + 2 * late_s) == 4_000.0
+    assert asked(4_120.0 + 2 * late_s, 4_120.0 + 3 * late_s) == 4_000.0
+    assert asked(86_400.0) == 86_400.0, "another drift"
 
 
 def test_ticks_are_counted_on_after_a_clock_that_was_ahead_is_set_back() -> None:

@@ -114,7 +114,8 @@ RESCALES = _of_job(
 BUDGET = _of_job("rescale_budget_per_day", "How many of them the job file allows.", shown=ALWAYS)
 RETRAINS = _of_job("retrain_requests_open", "Retrainings that were asked for and not answered.", shown=ALWAYS)
 RETRAIN_AT = _of_job(
-    "retrain_oldest_request_timestamp_seconds", "When the oldest of them was asked for; absent when none is open.",
+    "retrain_oldest_request_timestamp_seconds",
+    "When the oldest of them was asked for, or what it renews; absent when none is open.",
     shown=ALWAYS,
 )  # fmt: skip
 FAILURES = _of_job(

@@ -6,6 +6,7 @@ and for how long a value may be shown (:mod:`perdix.control.publish.metrics`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -18,6 +19,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from perdix.control.clock import CLOCK_BACK_S
 from perdix.control.lease import PREFIX
+from perdix.control.state.journal import RETRAIN_EXPIRES_S
 from perdix.control.state.ledger import UNJUDGED, State, account_of
 from perdix.control.state.postgresql import Limits, engine_of
 from perdix.control.state.schema import (
@@ -41,6 +43,7 @@ WAIT_MS = 250
 LIMITS = Limits(connect_s=2, statement_s=5.0, answer_s=6.0)
 TICKS_READ = 1_000
 FAILING_S = 5_400.0  # a target that goes on to fail is asked every half hour, for a size that was given up every hour
+RENEWED_S = 3_600.0  # since a request expired, within which the next one is the same, asked for again
 VOID = (State.FAILED, State.SUPERSEDED)
 
 
@@ -87,7 +90,7 @@ class Published:
     ``seen``: what the decision of that tick rested on; empty when none was made.
     ``rescales``: decisions applied within the last 24 hours.
     ``failures``: of the job's target, one after the other, with the newest at most 90 minutes ago.
-    ``retrains``, ``oldest_retrain_s``: open requests, and when the oldest was made.
+    ``retrains``, ``oldest_retrain_s``: open requests, and when the oldest was made, or the expired one that it renews.
     """
 
     name: str
@@ -297,11 +300,16 @@ def _failures(connection: sa.Connection, now_s: float) -> dict[str, int]:
 
 
 def _retrains(connection: sa.Connection) -> dict[str, tuple[int, float]]:
-    counted = sa.select(
-        retrains.c.job, sa.func.count().label("open"), sa.func.min(retrains.c.requested_s).label("at_s")
-    )
-    query = counted.where(retrains.c.closed_s.is_(None)).group_by(retrains.c.job)
-    return {row.job: (row.open, row.at_s) for row in connection.execute(query)}
+    asking = sa.select(retrains.c.job).where(retrains.c.closed_s.is_(None))
+    query = sa.select(retrains.c.job, retrains.c.requested_s, retrains.c.closed_s).where(retrains.c.job.in_(asking))
+    found: dict[str, tuple[int, float]] = {}
+    for job, at_s, closed_s in connection.execute(query.order_by(retrains.c.requested_s.desc())):
+        open_, oldest_s = found.get(job, (0, math.inf))
+        if closed_s is None:
+            found[job] = open_ + 1, at_s
+        elif closed_s - at_s >= RETRAIN_EXPIRES_S and oldest_s - closed_s <= RENEWED_S:
+            found[job] = open_, at_s
+    return found
 
 
 def _leases(connection: sa.Connection) -> dict[str, tuple[str, float]]:

@@ -16,6 +16,7 @@ from perdix.control.state.quick import quick
 from perdix.control.state.schema import Transactions, from_text, keep_last, pauses, retrains, statuses, ticks, to_text
 from perdix.settings.outside_text import storable
 
+RETRAIN_EXPIRES_S = 6 * 3_600.0  # for which a request waits to be answered
 _PAUSED = quick(sa.select(pauses).where(pauses.c.until_s > sa.bindparam("now_s")))
 
 _SERVED = quick(sa.select(statuses.c.job, statuses.c.updated_s))
