@@ -101,7 +101,7 @@ def _decision(entry: Entry) -> dict[str, Any]:
     return {
         "decision_id": entry.decision_id,
         "made_s": intent.made_s,
-        "last_s": intent.made_s if entry.last_s is None else entry.last_s,
+        "last_s": entry.seen_s,
         "ticks": entry.ticks,
         "window_end_s": intent.window_end_s,
         "valid_until_s": intent.valid_until_s,

@@ -6,6 +6,7 @@ repeated after a crash, and every failure heals at a later tick.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -92,6 +93,7 @@ class Reconciler:
 
     ``in_words``: says a number of workers and their mix.
     ``asked_before``: workers that the target had been asked for when it was last read; ``None``: nobody knows.
+    ``interval_s``: between two looks at the target, each of which has its row in the ledger; infinite: they have none.
     """
 
     store: StateStore
@@ -100,6 +102,7 @@ class Reconciler:
     now_s: float
     in_words: Callable[[int, Mapping[str, int]], str] = workers
     asked_before: int | None = None
+    interval_s: float = math.inf
 
     def review(self, *, act: bool, paused: bool = False) -> Progress:
         """Read what runs and note what became of the decision under way; asks nothing of the target.
@@ -238,8 +241,8 @@ class Reconciler:
             why = f"the target does not show a request for {asked}"
             self.store.ledger.failed(entry.decision_id, self.now_s, why, retriable=True, fault=Fault.PASSING)
             return Progress(running, desired, Event.FORGOTTEN, f"{why}; asked again later")
-        waited_s = self.now_s - (entry.applied_s if entry.applied_s is not None else entry.intent.made_s)
         if not running.settled:
+            waited_s = self._waited_s(entry)
             # What ran before is the last that is known to have run: there is nothing to take a rollback back to.
             if waited_s <= SETTLE_S or paused or self._is_rollback(entry) or waited_s <= self._patience_s():
                 return Progress(running, desired, Event.WAITING, f"the rescale has taken {waited_s:.0f} s so far")
@@ -251,6 +254,16 @@ class Reconciler:
             return self._given_up(running, desired, why)
         self.store.ledger.failed(entry.decision_id, self.now_s, why, retriable=True)
         return Progress(running, desired, Event.FELL_SHORT, f"{why}; tried again later")
+
+    def _waited_s(self, entry: Entry) -> float:
+        """Return for how long a rescale was seen to go on; while nobody looked it may have ended, and another begun."""
+        since_s = entry.intent.made_s if entry.applied_s is None else entry.applied_s
+        seen_s = self.now_s
+        for look in self.store.ledger.decisions(self.job, since_s=since_s) if self.store.lasts else ():
+            if seen_s - look.seen_s > SETTLE_S + self.interval_s:
+                return self.now_s - seen_s
+            seen_s = look.intent.made_s
+        return self.now_s - since_s
 
     def _patience_s(self) -> float:
         """Return for how long a rescale may go on, by what the job's last restarts took."""
@@ -267,8 +280,7 @@ class Reconciler:
             return entry.took_s
         until_s = (entry.closed_s or 0.0) - 1.0  # the look that saw it end may have its own row
         last = next(iter(self.store.ledger.decisions(self.job, until_s=until_s, limit=1)), entry)
-        seen_s = last.intent.made_s if last.last_s is None else last.last_s
-        return min(max(seen_s - (entry.applied_s or 0.0), 0.0), entry.took_s)
+        return min(max(last.seen_s - (entry.applied_s or 0.0), 0.0), entry.took_s)
 
     def _refused(self, running: Running, desired: Desired, error: TargetError) -> Progress:
         """Only a size that was refused is given up, and no rollback: what ran before could be had."""

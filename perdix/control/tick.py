@@ -204,7 +204,14 @@ def _waited(setting: Setting, memory: JobMemory, progress: Progress | None) -> t
 
 
 def _reviewed(setting: Setting, store: StateStore, target: Target, asked_before: int | None = None) -> Progress:
-    reconciler = Reconciler(store, target, setting.job.name, setting.now_s, asked_before=asked_before)
+    reconciler = Reconciler(
+        store,
+        target,
+        setting.job.name,
+        setting.now_s,
+        asked_before=asked_before,
+        interval_s=setting.tick_interval_s,
+    )
     return reconciler.review(act=setting.act, paused=setting.paused is not None)
 
 

@@ -57,6 +57,33 @@ class Stuck(FaultyTarget):
         return self.read()
 
 
+def test_a_rescale_that_nobody_saw_go_on_is_not_taken_back_for_a_restart_long_after_it(store: StateStore) -> None:
+    """Perdix, or its store, was away for an hour; the job restarts as it comes back."""
+    rig = five_for_four(store)
+    rig.minutes(1)
+    rig.twin.step(60 * MINUTE)
+    rig.twin.fail()
+    rig.twin.step(5)
+    assert not rig.target.read().settled
+    assert rig.tick().event is Event.WAITING
+    assert Event.CONFIRMED in [report.event for report in rig.minutes(3)]
+    assert [size for size, _ in rig.target.asked] == [5]
+
+
+@pytest.mark.parametrize("interval_s", [MINUTE, 15 * MINUTE])
+def test_a_rescale_that_goes_on_after_that_is_taken_back_once_it_was_seen_to_for_long(
+    store: StateStore, interval_s: int
+) -> None:
+    rig = five_for_four(store)
+    rig.target = Stuck(rig.twin)
+    io, reports = replace(rig.io, tick_interval_s=float(interval_s)), []
+    for away_s in (MINUTE, 60 * MINUTE, *[interval_s] * 12):
+        rig.twin.step(away_s)
+        reports.append(tick.tick(rig.job, io, rig.now_s))
+    assert [report.event for report in reports[:2]] == [Event.APPLIED, Event.WAITING]
+    assert Reason.ROLLBACK in [report.decision.reason for report in reports if report.decision is not None]
+
+
 @dataclass
 class Queued(Stuck):
     """A target whose cluster has no room yet: what runs goes on, and is restarted once there is."""

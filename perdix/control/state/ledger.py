@@ -174,6 +174,11 @@ class Entry:
     last_s: float | None = None
 
     @property
+    def seen_s(self) -> float:
+        """When the newest tick decided so, epoch seconds."""
+        return self.intent.made_s if self.last_s is None else self.last_s
+
+    @property
     def took_s(self) -> float:
         """Seconds from being accepted to being closed; 0 where one of the two is not known."""
         return 0.0 if self.applied_s is None or self.closed_s is None else max(self.closed_s - self.applied_s, 0.0)
