@@ -220,10 +220,10 @@ def _seen_running(
 ) -> Progress:
     """Return the review with what only the metrics could show."""
     if progress is None:
-        if isinstance(target, AdvisoryTarget) and observation.scale_out is not None:
-            target.observe(observation.scale_out)
+        if isinstance(target, AdvisoryTarget) and (observation.scale_out is not None or not observation.quality.blind):
+            target.observe(observation.scale_out or None)
         progress = _reviewed(setting, store, target)
-    if progress.running is None and not setting.act and observation.scale_out is not None:
+    if progress.running is None and not setting.act and observation.scale_out:
         # Advice needs no target: the metrics show what runs.
         return replace(progress, running=Running(observation.scale_out, None, settled=True))
     return progress
@@ -406,7 +406,9 @@ def _report(setting: Setting, found: _Found, carried: Progress, stages_ms: Mappi
         sentence = verdict.decision.sentence
     if setting.act and progress.event is Event.UNREACHABLE:
         status, sentence = Status.UNREACHABLE, f"The target cannot be read: {progress.sentence}."
-    elif not found.observation.clear and (progress.running is None or progress.running.settled):
+    elif progress.running is None:
+        status, sentence = Status.BLIND, f"Blind: {'; '.join((*found.observation.problems, progress.sentence))}."
+    elif not found.observation.clear and progress.running.settled:
         back = verdict is not None and verdict.decision.reason is Reason.ROLLBACK
         blind = f"Blind: {blindness(found.observation)}."
         status, sentence = Status.BLIND, f"{blind} {sentence}" if back else blind

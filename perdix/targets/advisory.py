@@ -19,19 +19,18 @@ class AdvisoryTarget:
         self._advised: int | None = None
         self._advised_mix: Mapping[str, int] = {}
         self._keys = Keys()
-        if scale_out is not None:
-            self.observe(scale_out)
+        self.observe(scale_out)
 
-    def observe(self, scale_out: int) -> None:
-        """Tell the target how many workers the metrics show."""
-        if scale_out < 1:
+    def observe(self, scale_out: int | None) -> None:
+        """Tell the target how many workers the metrics show; ``None``: they show it no longer."""
+        if scale_out is not None and scale_out < 1:
             raise TargetError(f"scale-out {scale_out} is below 1", retriable=False)
         self._scale_out = scale_out
 
     def read(self) -> Running:
         """Return what runs, as it was given; advice never unsettles it."""
         if self._scale_out is None:
-            raise TargetError("nobody has said yet how many workers run; wait for the metric scale_out")
+            raise TargetError("the metrics do not show how many workers run; wait for the metric scale_out")
         return Running(self._scale_out, self._advised, settled=True, requested_mix=self._advised_mix)
 
     def scale(

@@ -135,6 +135,23 @@ def test_of_a_job_that_is_only_advised_an_absurd_scale_out_is_no_news(store: Sta
     assert recall(store, "orders").memory.followed.scale_out == 6
 
 
+@pytest.mark.parametrize("shown", [np.nan, 0.0], ids=["missing", "zero"])
+@pytest.mark.parametrize("restarting", [False, True], ids=["lasts", "restarts"])
+def test_of_a_job_that_is_only_advised_nobody_knows_what_runs_without_its_scale_out(
+    store: StateStore, shown: float, restarting: bool
+) -> None:
+    rig = Rig.of(store, BUSY, scale_out=6, mode="advise")
+    rig.target = AdvisoryTarget()  # type: ignore[assignment]
+    rig.minutes(2)
+    rig.source.change = since(rig.now_s, of_job("scale_out", lambda _: shown))
+    rig.minutes(5)
+    if restarting:
+        rig.target = AdvisoryTarget()  # type: ignore[assignment]
+    report = rig.minutes(1)[-1]
+    assert (report.running, report.decision, report.status) == (None, None, Status.BLIND)
+    assert report.sentence == ("Blind: the metrics do not show how many workers run; wait for the metric scale_out.")
+
+
 @pytest.mark.parametrize("metric", ["throughput_per_s", "workload_per_s"])
 def test_a_rate_that_no_worker_reaches_is_blindness_and_leaves_nothing_behind(store: StateStore, metric: str) -> None:
     rig = busy(store)
