@@ -14,6 +14,7 @@ import typer
 
 from perdix.cli.options import JobArgument, JsonOption
 from perdix.cli.output import UserError, clock_time, complaints, console, emit_line, number, table
+from perdix.cli.signals import ENDS, handled, interrupt
 from perdix.cli.stores import job_of_file, state
 from perdix.settings.stream_job import StreamJob
 from perdix.settings.targets import FlinkSettings
@@ -61,6 +62,7 @@ def operators(
         complaints.print(f"looking at {job} every {every_s:g} s; Ctrl-C ends it")
     decided, current = 0, _Current(settings, act=apply)
     with state() as store, closing(FlinkTarget(target, job)) as flink, ExitStack() as stack:
+        stack.enter_context(handled(ENDS, interrupt))  # SIGTERM, too: the lease is given back
         asked: dict[str, Any] = {}
         if apply:
             holder = f"operators@{socket.gethostname()}:{os.getpid()}"

@@ -41,6 +41,24 @@ def test_a_paused_job_is_looked_at_and_left_alone(store: StateStore) -> None:
     assert store.journal.statuses()[on_record("orders")].status is Status.PAUSED
 
 
+def test_a_job_that_is_rescaled_or_redeployed_is_no_blind_one(store: StateStore) -> None:
+    job = Job(lines_per_s=200.0)
+    loop = looking(job, Wishes({}), carry_out=acting(job, store).carry_out)
+
+    def stands() -> Status:
+        next(loop)
+        return store.journal.statuses()[on_record("orders")].status
+
+    assert stands() is Status.ACTING
+    job.settled = False
+    assert stands() is Status.ACTING
+    job.settled = True
+    job.restart()
+    assert stands() is Status.ACTING
+    job.broken = "503"
+    assert stands() is Status.UNREACHABLE
+
+
 def test_of_two_loops_one_acts_and_the_other_says_who_does(store: StateStore) -> None:
     job = Job(lines_per_s=200.0)
     first, second = (acting(job, store, holder) for holder in ("host:1", "host:2"))

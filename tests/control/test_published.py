@@ -198,6 +198,27 @@ def test_operators_of_a_job_are_published_under_their_own_name(store: StateStore
     assert loop.scrape()("desired_scale_out", stream_job=name) == 8, "also while Flink cannot be read"
 
 
+def test_a_loop_that_sizes_operators_is_alive_until_its_lease_is_over(store: StateStore, tmp_path: Path) -> None:
+    """However seldom it looks; and one that ended is no loop that died."""
+    loop = Loop.of(store, tmp_path, HIGH, scale_out=2)
+    name, job = on_record("orders"), Job(200.0, now_s=loop.clock.now_s())
+    executor = acting(job, store)
+    executor.interval_s = 600.0
+    sized = looking(job, Wishes({}), carry_out=executor.carry_out)
+    next(sized)
+    held = []
+    for minutes in (0, 20, 20):
+        loop.clock.advance(60.0 * minutes)
+        seen = loop.scrape()
+        held.append((seen("lease_held", stream_job=name), seen.label("status_info", "status", name)))
+    assert held == [(1, "acting"), (1, "acting"), (0, "silent")]
+    job.now_s = loop.clock.now_s()
+    next(sized)
+    executor.close()
+    seen = loop.scrape()
+    assert (seen("lease_held", stream_job=name), seen("desired_scale_out", stream_job=name)) == (None, 2)
+
+
 def test_a_retraining_that_is_asked_for_anew_has_been_unanswered_since_the_first_time(
     store: StateStore, tmp_path: Path
 ) -> None:

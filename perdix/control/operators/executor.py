@@ -311,7 +311,7 @@ class Executor:
         status = Status.ACTING
         if look.at_s is None:
             status = Status.UNREACHABLE
-        elif look.decision is None or look.decision.reason is Reason.HOLD_BLIND:
+        elif not look.waits and (look.decision is None or look.decision.reason is Reason.HOLD_BLIND):
             status = Status.BLIND
         elif self._paused:
             status = Status.PAUSED

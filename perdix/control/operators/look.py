@@ -28,6 +28,7 @@ class Look:
     problem: str | None = None
     # What the policy wanted to remember of an earlier decision that Flink accepted only now
     accepted: Mapping[str, Any] | None = None
+    waits: bool = False  # whether there is none because of a rescale, or a redeployment, that the next look is after
     running: Running | None = None  # what Flink runs and was asked for, operator by operator; likewise
 
     @property

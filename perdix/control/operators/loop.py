@@ -73,9 +73,9 @@ def _look(
     before: DataflowReading, now: DataflowReading, policy: DataflowPolicy, bounds: Bounds, memory: Mapping[str, Any]
 ) -> Look:
     if not now.settled:
-        return Look(now.at_s, problem="a rescale is under way")
+        return Look(now.at_s, problem="a rescale is under way", waits=True)
     if redeployed(before, now):
-        return Look(now.at_s, problem="the job was redeployed since the last look; the next one counts")
+        return Look(now.at_s, problem="the job was redeployed since the last look; the next one counts", waits=True)
     try:
         situation = situation_between(before, now, most=bounds.maximum, memory=memory)
     except ValueError as error:

@@ -278,8 +278,12 @@ class _JobFamilies:
     now_s: float
 
     def add(self, job: Published, settings: StreamJob | None) -> None:
-        """Add all that is published of one job."""
-        fresh = self.freshness.is_fresh(job.updated_s, self.now_s)
+        """Add all that is published of one job.
+
+        Who sizes operators looks as seldom as it was asked to, and holds its lease all the while, until it ends.
+        """
+        held, operators = job.lease_expires_s > self.now_s, job_of(job.name) != job.name
+        fresh = self.freshness.is_fresh(job.updated_s, self.now_s) or (operators and held)
         sizes = set() if settings is None else set(settings.sizes)
         self._wanted(job, sizes)
         status = job.status if job.status in STATUSES else OTHER
@@ -293,9 +297,9 @@ class _JobFamilies:
         self.families.add(names.RETRAINS, job.retrains, job.name)
         self.families.add(names.RETRAIN_AT, job.oldest_retrain_s, job.name)
         self.families.add(names.FAILURES, job.failures, job.name)
-        if fresh:
-            held = job.holder is not None and job.lease_expires_s > self.now_s
+        if job.holder is not None if operators else fresh:
             self.families.add(names.LEASE, float(held), job.name)
+        if fresh:
             self._current(job, settings, sizes)
             self._seen(job)
             self._believed(job)

@@ -123,7 +123,11 @@ FAILURES = _of_job(
     "Requests that the job's target failed or refused one after the other; 0 once 90 minutes have passed without.",
     shown=ALWAYS,
 )
-LEASE = _of_job("lease_held", "1 while a controller holds the job's lease; free for a tenth of each interval.")
+LEASE = _of_job(
+    "lease_held",
+    "1 while a controller holds the job's lease; free for a tenth of each interval. Of operators: 0 where their loop "
+    "died, absent where it ended.",
+)
 
 JOB_INFO = _of_job(
     "job_info", "What the job file says.", "engine", "mode", "policy", "target", shown=ALWAYS, kind=Kind.INFO
