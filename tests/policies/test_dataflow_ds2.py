@@ -306,6 +306,18 @@ def test_the_number_of_vain_scale_outs_is_limited() -> None:
     assert policy.decide(more).reason is Reason.SCALE_OUT, "another target rate is another matter"
 
 
+def test_scale_outs_that_were_in_vain_say_nothing_of_a_job_with_other_operators() -> None:
+    policy = ds2(decision_limit=2, target_rate_ratio=1.0, skew_ratio=99.0)
+    situation = stuck(4)
+    for _ in range(8):
+        decision = policy.decide(situation)
+        situation = later(situation, decision, windows=stuck(decision.parallelism["work"]).windows)
+    assert decision.reason is Reason.HOLD_AVOIDED
+    graph = Dataflow((Operator("source"), Operator("work", ("source",)), Operator("sink", ("work",))))
+    redeployed = replace(situation, graph=graph, parallelism={**situation.parallelism, "sink": 1})
+    assert policy.decide(redeployed).reason is Reason.SCALE_OUT
+
+
 def stuck(running: int) -> DataflowSituation:
     """200/s are emitted of 400/s whatever runs; useful time asks for one instance more than runs."""
     window = instances([200.0 * W / running] * running, [200.0 / 400.0 * (running + 0.5) * W / running] * running)

@@ -68,9 +68,14 @@ class Memory:
 
     @classmethod
     def of(cls, situation: DataflowSituation) -> Memory:
-        """Return what was remembered, without what belongs to another configuration or cannot be read."""
+        """Return what was remembered, without what belongs to another configuration or cannot be read.
+
+        Of a job that was redeployed with other operators nothing of it counts.
+        """
         now_s, runs = situation.now_s, running(situation)
         kept = _read(situation.memory)
+        if kept.parallelism.keys() != runs.keys():
+            kept = _read({})
         if kept.parallelism == runs and kept.since_s <= now_s:
             return kept
         rescale = kept.rescale if kept.rescale is not None and kept.rescale.after == runs else None
