@@ -69,7 +69,8 @@ class Receipt:
     def from_json(cls, text: str) -> Receipt:
         """Return the receipt that :meth:`to_json` wrote."""
         fields = json.loads(text)
-        spans = [JobSpan(*named, Stretch(*stretch)) for *named, stretch in fields["job_spans"]]
+        found = (JobSpan(*span) for span in fields["job_spans"])
+        spans = [span._replace(stretch=Stretch(*span.stretch)) for span in found]
         return cls(**{**fields, "job_spans": spans})
 
 
