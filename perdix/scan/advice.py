@@ -62,9 +62,8 @@ class Advice:
     @property
     def workers(self) -> float:
         """Workers on average as advised."""
-        return {"fixed": float(self.fixed.workers), "perdix": self.perdix.average_workers}.get(
-            self.kind, self.average_workers_now
-        )
+        advised = {"fixed": float(self.fixed.workers), "perdix": self.perdix.average_workers}
+        return advised.get(self.kind, self.average_workers_now)
 
     @property
     def late_share(self) -> float:
@@ -255,12 +254,9 @@ def _assumed(learned: Learned) -> tuple[str, ...]:
         found.append("no topic is known, so the load is what was consumed and what the lag grew by")
     if learned.partitions is not None:
         found.append(f"its source has {learned.partitions} partitions, of which a worker reads whole ones")
-    if learned.restarts.standstill_s is None:
-        found.append("no restart was seen: one is assumed to take 28 s out and 16 s in")
-    else:
-        found.append(
-            f"a restart takes about {learned.restarts.standstill_s:.0f} s (median of {learned.restarts.seen} seen)"
-        )
+    took_s, seen = learned.restarts.standstill_s, learned.restarts.seen
+    assumed = "no restart was seen: one is assumed to take 28 s out and 16 s in"
+    found.append(assumed if took_s is None else f"a restart takes about {took_s:.0f} s (median of {seen} seen)")
     if learned.usual_latency_ms is None:
         found.append("no latency is measured, so lateness is that of records which wait")
     return tuple(found)

@@ -36,9 +36,10 @@ def with_topics(
     hours = round((end_s - start_s) / HOUR_S) + 1
     try:
         rates = {
-            series.labels[TOPIC]: _by_hour(series.times_ms / 1000.0, series.values, start_s, hours)
+            topic: _by_hour(series.times_ms / 1000.0, series.values, start_s, hours)
             for series in client.query_range(promql, start_s, end_s, HOUR_S)
-            if series.labels.get(TOPIC) and not _internal(series.labels[TOPIC])
+            if (topic := series.labels.get(TOPIC))
+            and not (topic.startswith(INTERNAL[2]) or topic.endswith(INTERNAL[:2]))
         }
         asked = Asked(
             {job.name: (THROUGHPUT.name,) for job in jobs},
@@ -83,10 +84,6 @@ def _difference(consumed: Values, rates: Values) -> float:
     if known.sum() < LEAST_HOURS:
         return float("inf")
     return float(np.median(np.abs(consumed[known] - rates[known]) / larger[known]))
-
-
-def _internal(topic: str) -> bool:
-    return topic.startswith(INTERNAL[2]) or topic.endswith(INTERNAL[:2])
 
 
 def _by_hour(times_s: Values, values: Values, start_s: float, hours: int) -> Values:

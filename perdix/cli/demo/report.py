@@ -66,8 +66,14 @@ def write_report(
 
 
 def over_all_jobs(rows: Sequence[Mapping[str, Any]], price: WorkerPrice) -> list[Side]:
-    """Return what each policy came to over all jobs."""
-    return [_all_jobs(rows, policy, price) for policy in POLICIES]
+    """Return what each policy came to over all jobs; of lateness and latency what the worst of them came to."""
+    found = []
+    for policy in POLICIES:
+        sides = [side(row, policy, price) for row in rows]
+        sums = [sum(getattr(one, name) for one in sides) for name in ("workers", "cost", "rescales")]
+        worst = (max(one.late_share for one in sides), max(one.p95_s for one in sides))
+        found.append(Side(NAMES[policy], sums[0], sums[1], sums[2], *worst))
+    return found
 
 
 def side(row: Mapping[str, Any], policy: str, price: WorkerPrice) -> Side:
@@ -81,14 +87,6 @@ def side(row: Mapping[str, Any], policy: str, price: WorkerPrice) -> Side:
         row[f"{policy}_above_objective"],
         row[f"{policy}_p95_ms"] / 1_000.0,
     )
-
-
-def _all_jobs(rows: Sequence[Mapping[str, Any]], policy: str, price: WorkerPrice) -> Side:
-    """Return the sums over jobs; of lateness and latency what the worst of them came to."""
-    sides = [side(row, policy, price) for row in rows]
-    workers, costs, rescales = (sum(getattr(one, name) for one in sides) for name in ("workers", "cost", "rescales"))
-    worst = (max(one.late_share for one in sides), max(one.p95_s for one in sides))
-    return Side(NAMES[policy], workers, costs, rescales, *worst)
 
 
 def _job(
