@@ -45,7 +45,9 @@ def _short(explanation: Explanation, now_s: float | None) -> Iterator[str]:
     if unusual:
         yield f"{job}: {unusual}"
     yield f"{'Before that' if unusual else job}: {_wanted(intent)}. {intent.sentence}"
-    ago = "" if now_s is None or explanation.at_s is not None else f" ({_ago(now_s - intent.made_s)})"
+    past_s = 0.0 if now_s is None else max(now_s - intent.made_s, 0.0)
+    past_s = 60.0 * round(past_s / 60.0) if past_s >= 60.0 else past_s
+    ago = "" if now_s is None or explanation.at_s is not None else f" ({in_words(past_s)} ago)"
     yield f"Decided {_made(entry, ago)}, by {intent.policy}{'' if intent.act else ', advice only'}."
     silent = _silent(explanation, now_s)
     if silent:
@@ -90,10 +92,6 @@ def _made(entry: Entry, ago: str) -> str:
     if entry.ticks > 1 and entry.last_s is not None:
         return f"{made}, the same in {entry.ticks} ticks until {_clock(entry.last_s, entry.intent.made_s)}"
     return made
-
-
-def _ago(seconds: float) -> str:
-    return f"{in_words(60.0 * round(seconds / 60.0) if seconds >= 60.0 else max(seconds, 0.0))} ago"
 
 
 def _silent(explanation: Explanation, now_s: float | None) -> str:

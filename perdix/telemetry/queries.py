@@ -289,5 +289,4 @@ def load_queries(engine: str, folder: Path | None = None) -> EngineQueries:
 
 def load_series_map() -> SeriesMap:
     """Read the raw names of every engine of ``conf/queries``. Raises ``SettingsError``."""
-    folder = conf_part("queries")
-    return SeriesMap(tuple(load_queries(path.stem, folder) for path in sorted(folder.glob("*.yaml"))))
+    return SeriesMap(tuple(load_queries(path.stem) for path in sorted(conf_part("queries").glob("*.yaml"))))

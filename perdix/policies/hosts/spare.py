@@ -30,5 +30,4 @@ def capped(instances: int, share: float, least: int = 1) -> int:
 
 def ranked(spares: Mapping[str, Spare]) -> list[str]:
     """Return the types of which any may go, best first."""
-    found = [name for name, spare in spares.items() if spare.most > 0]
-    return sorted(found, key=lambda name: (-spares[name].rank, name))
+    return sorted((name for name in spares if spares[name].most > 0), key=lambda name: (-spares[name].rank, name))
