@@ -34,6 +34,7 @@ from perdix.assets.training.record import (
     not_over_others,
     publication_of,
     read_trained,
+    whole,
 )
 from perdix.control.clock import WallClock
 from perdix.models.registry import FleetCorrupt, TableGone, gate_locked
@@ -260,7 +261,8 @@ def _through_the_gate(
         with watch.stage("read"):
             before, version = _champion_fleet(context, workspace, gate.registered)
         with watch.stage("merge"):
-            trained = not_over_others(trained, before)
+            shared = {*gate.shared, *(() if before is None else before.shared)}
+            trained = whole(not_over_others(trained, before), shared)
             promoted = [one.job for one in trained if one.promoted]
             made = publication_of(gate, trained, before, started_at_s=WallClock().now_s(), tags=tags)
             publication = model.more(made, trained)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -15,13 +15,14 @@ import pandas as pd
 from perdix.assets.kept_answers import read_answer, was_promoted
 from perdix.models.registry import Candidate, Fleet, JobDetail, Publication, TrainingData, merge_rows
 from perdix.models.registry.fleet_table import PROMOTE
-from perdix.models.registry.shared_models import name_of
+from perdix.models.registry.shared_models import name_of, references
 from perdix.telemetry.lake import Lake
 from perdix.telemetry.tables import TABLES
 
 NEVER_TRAINED = "has not been trained yet"
 PROMOTED_BEFORE = "it was promoted before, and is not again without a training: perdix train"
 ANOTHER_CHAMPION = "it was judged against another champion than there is now; judge it anew: perdix train"
+SHARED_GONE = "its model refers to one that jobs share, which was fitted anew since: perdix train"
 _FLAGS = ("beats_naive", "in_sample")
 _TITLES = {
     "wape": "WAPE over the whole horizon",
@@ -115,6 +116,14 @@ def not_over_others(trained: Iterable[Trained], champion: Fleet | None) -> list[
         one.held_back(ANOTHER_CHAMPION)
         if one.promoted and one.result.get("challenged", names.get(one.job)) != names.get(one.job)
         else one
+        for one in trained
+    ]
+
+
+def whole(trained: Iterable[Trained], shared: Collection[str]) -> list[Trained]:
+    """Return trainings as failed whose model refers to a shared one that is not among those that are left, by name."""
+    return [
+        replace(one, error=SHARED_GONE) if one.usable and references([one.result["state"]]) - set(shared) else one
         for one in trained
     ]
 

@@ -12,11 +12,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import dagster as dg
+import orjson
 import pandas as pd
 import pytest
 
 from perdix.assets.kept_answers import Kept
-from perdix.assets.training.record import Gate
+from perdix.assets.training.record import SHARED_GONE, Gate, Trained, whole
 from perdix.models.registry import (
     FORECAST,
     Fleet,
@@ -162,6 +163,19 @@ def test_a_challenger_is_not_promoted_over_a_champion_that_it_was_not_judged_aga
     assert judged_against('{"of":"a third"}', "orders")["promoted"] == 0
     assert judged_against(None, "clicks")["promoted"] == 1, "a job that still has none"
     assert judged_against('{"of":"another"}', "orders")["promoted"] == 1
+
+
+def test_a_model_whose_shared_one_was_fitted_anew_keeps_no_other_job_back(home: Home, registry: Versions) -> None:
+    """As where a night's run failed at the registry, and goes on after a retraining of another job."""
+    gone = answer(state=orjson.dumps({"of": name_of("{}")}).decode())
+    trained = [Trained("orders", gone["result"], None, 1.0), Trained("clicks", answer()["result"], None, 1.0)]
+    orders, clicks = whole(trained, ())
+    assert (orders.usable, orders.why) == (False, SHARED_GONE)
+    assert clicks.promoted
+    assert whole(trained, [name_of("{}")]) == trained
+    Kept(home.trainings / FORECAST, "run-1").write("orders", gone)
+    with pytest.raises(ValueError, match=f"orders: {SHARED_GONE}"):
+        materialized(home, registry, "orders")
 
 
 @pytest.mark.parametrize("damage", [b"", b"PAR1 but no fleet"])
