@@ -378,3 +378,13 @@ def test_a_counter_is_refused_whatever_the_format(tmp_path: Path, name: str) -> 
         recorded(written(tmp_path, text))
     falls = text.replace(",350.0\n", ",10.0\n")
     assert recorded(written(tmp_path, falls)).peak == 550.0, "what falls is no counter, whatever its name"
+
+
+@pytest.mark.parametrize("count", [99, 100])
+def test_rates_that_never_fall_may_be_a_counter_without_its_name(tmp_path: Path, count: int) -> None:
+    """Of sum(x_total) an export names nothing."""
+    said = "its rates never fall: if it counts records, export sum(rate(...))"
+    grown = [float(k * k // 9) for k in range(count)]
+    assert (said in recorded(written(tmp_path, rows([60 * k for k in range(count)], grown))).notes) == (count == 100)
+    for other in ([*grown[:-1], 0.0], [5.0] * count):
+        assert said not in recorded(written(tmp_path, rows([60 * k for k in range(count)], other))).notes
