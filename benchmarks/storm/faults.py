@@ -113,6 +113,8 @@ KINDS: Mapping[str, Kind] = {
     "never settles": Kind("target", 20, _none),
     "down after a rescale": Kind("target", 20, _none),
     "worker lost": Kind("target", 1, _none),
+    # what its owner changes in the job's file, and takes back
+    "job file": Kind("target", 15, _what("gone", "at most 3", "at least 6", "advises", "ds2-global", "daedalus")),
     # metrics
     "no metrics": Kind("metrics", 12, _what("unreachable", "empty")),
     "stale metrics": Kind("metrics", 12, _none),

@@ -16,6 +16,7 @@ from perdix.control.state.ledger import Entry, State
 from perdix.control.state.store import StateStore
 from perdix.models.recovery.observation import TIMEOUT_S
 from perdix.policies.contract import Reason
+from perdix.settings.stream_job import StreamJob
 
 if TYPE_CHECKING:
     from benchmarks.storm.deployment import Deployment
@@ -53,9 +54,16 @@ class Watch:
 
     # ---- at each request -------------------------------------------------------------------------------------------
 
-    def asked(self, deployment: Deployment, scale_out: int, key: str, by: str, auditor: StateStore) -> str:
-        """Judge a request to scale when it arrives; return the decision that it carries out."""
-        job = deployment.place.job
+    def asked(
+        self, deployment: Deployment, job: StreamJob, request: tuple[int, str], by: str, auditor: StateStore
+    ) -> str:
+        """Judge a request (workers and key) when it arrives; return the decision that it carries out.
+
+        ``job``: as the tick that asks was given it.
+        """
+        scale_out, key = request
+        if job.mode != "act":
+            self._tell("bounds", f"{job.name} was asked for {scale_out}, and its file only wants advice")
         if not job.bounds.minimum <= scale_out <= job.bounds.maximum:
             self._tell("bounds", f"{job.name} was asked for {scale_out}, outside {job.bounds}")
         desired = auditor.ledger.desired(job.name)

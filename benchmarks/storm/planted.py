@@ -224,6 +224,18 @@ def never_fewer_after_a_restart() -> Iterator[Wrap]:
 
 
 @contextmanager
+def files_read_once() -> Iterator[Wrap]:
+    """Let a process keep the jobs' files as it first read them."""
+    tick, first = Process.tick, dict[Process, Sequence[StreamJob]]()
+
+    def as_before(process: Process, jobs: Sequence[StreamJob], heartbeat: Path) -> FleetReport:
+        return tick(process, first.setdefault(process, jobs), heartbeat)
+
+    with mock.patch.object(Process, "tick", as_before):
+        yield lambda target: target
+
+
+@contextmanager
 def tick_that_raises() -> Iterator[Wrap]:
     """Let each tick raise."""
     with mock.patch.object(Process, "tick", side_effect=RuntimeError("planted")):
@@ -253,5 +265,6 @@ PLANTS: Mapping[str, Callable[[], Any]] = {
     "waited for": mlflow_waited_for,
     "rows": rows_trusted,
     "order": samples_in_order,
+    "old files": files_read_once,
     "never fewer": never_fewer_after_a_restart,
 }

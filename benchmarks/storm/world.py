@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 
 from benchmarks.storm.answers import BAD_ANSWERS, absurd, garbage, refusal
-from benchmarks.storm.climate import EPISODE_MIN, IDLE_MIN, MINUTE_S, START_S, STORM_MIN, Place
+from benchmarks.storm.climate import EPISODE_MIN, IDLE_MIN, MINUTE_S, START_S, STORM_MIN, Place, edited
 from benchmarks.storm.deployment import Deployment
 from benchmarks.storm.disk import FULL, GONE, LOCKED, READ_ONLY, files, writes
 from benchmarks.storm.faces import answer
@@ -29,6 +29,7 @@ from perdix.control.clock import PROCESS
 from perdix.control.state.schema import StateError
 from perdix.control.state.store import StateStore
 from perdix.models.registry import FORECAST
+from perdix.settings.stream_job import StreamJob
 from perdix.targets.contract import Guard, Running, Target, unguarded
 
 LYING = frozenset(
@@ -51,6 +52,7 @@ class Controller:
     busy: bool = False
     boundaries: int = 0
     counted_min: int = -1
+    jobs: Sequence[StreamJob] = ()  # as its present tick was given them
     starts: int = 0  # of its process
     doomed: bool = False  # its machine was booted while its process slept
     late_s: float = 0.0  # by which its present request left late
@@ -267,7 +269,8 @@ class World:
             with _patience():
                 if controller.process is None:
                     controller.process = self._started(controller)
-                report = controller.process.tick(self._ordered, self._heartbeat(controller))
+                controller.jobs = self._jobs()
+                report = controller.process.tick(controller.jobs, self._heartbeat(controller))
             self.watch.ticked(report, self._auditor, self.now_s - began_s)
             self.watch.believes(controller.process.io.champions.fleet(FORECAST), began_s)
         except Killed:
@@ -286,6 +289,11 @@ class World:
         finally:
             self._running.pop()
             controller.busy = controller.doomed = False
+
+    def _jobs(self) -> list[StreamJob]:
+        """Return the jobs as their files are now."""
+        edits = ((job, self.active("job file", job.name)) for job in self._ordered)
+        return [one for job, edit in edits for one in ([job] if edit is None else edited(job, edit.what))]
 
     def _started(self, controller: Controller) -> Process:
         folder = self._folder / controller.name
@@ -459,7 +467,8 @@ class World:
                 # Who falls asleep while its request leaves cannot be stopped, where nothing was written meanwhile.
                 deployment.ask(self.now_s, scale_out, "", "")
                 continue
-            decision_id = self.watch.asked(deployment, scale_out, key, controller.name, self._auditor)
+            given = next(one for one in controller.jobs if one.name == job)
+            decision_id = self.watch.asked(deployment, given, (scale_out, key), controller.name, self._auditor)
             deployment.ask(self.now_s, scale_out, controller.name, decision_id)
         if self.active("lost answer", job) is not None:
             self.pass_time(request.timeout_s)

@@ -78,6 +78,8 @@ PLANTED = [
     ("waited for", "served again", Episode(2, 1, (Fault("registry hangs", "all", 3, 9),), 12)),
     ("waited for", "served again", Episode(2, 1, (Fault("registry slow", "all", 3, 9, 7.0),), 12)),
     ("rows", "served again", Episode(2, 1, (Fault("registry lies", "all", 3, 9, 0.0, "number"),), 10)),
+    ("old files", "bounds", Episode(2, 1, (Fault("job file", "job-0", 2, 9, 0.0, "advises"),), 10)),
+    ("old files", "bounds", Episode(2, 1, (Fault("job file", "job-0", 2, 9, 0.0, "at least 6"),), 10)),
     ("order", "served again", Episode(2, 1, (Fault("repeated metrics", "job-0", 3, 9),), 10)),
     ("window", "no scale-in on doubtful data", Episode(1, 1, (Fault("partial metrics", "job-0", 3, 12, 0.8),), 12)),
 ]
