@@ -177,6 +177,8 @@ def drawn(
         scopes &= {"controller", "target"}
     elif theme < 0.7:
         scopes &= {"store", "controller"}
+    elif theme < 0.8:
+        scopes &= {"registry", "controller"}
     chosen = sorted(kind for kind in kinds if KINDS[kind].scope in scopes)
     if not chosen:
         return ()
