@@ -15,6 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.measured import DATA
+from perdix.control.state.journal import Journal
+from perdix.control.state.store import StateStore
 from perdix.models.drift import DriftState
 from perdix.models.forecasting.auto_arima import AutoArima
 from perdix.models.forecasting.contract import Workload
@@ -31,7 +33,6 @@ STEP_S, MINUTE, LEADS = 10.0, 6, 15
 HOUR = 60 * MINUTE
 DAY_MINUTES = 1_440
 LEVEL_PER_S = 10_000.0
-COOLDOWN_MINUTES, MOST_PER_DAY = 60, 3  # of the journal of requests
 TRACES = ("tm_6h_100K_max", "sine_60000_6h", "advertising_6h_550K_max")
 CHAMPIONS: Mapping[str, Mapping[str, type[Member]]] = {
     "ensemble": {one.family: one for one in (LastValue, Linear, DampedTrend, AutoArima)},
@@ -111,6 +112,7 @@ def requests(champion: Forecaster, live: Values) -> tuple[list[tuple[int, bool]]
     """Return at which minutes a retrain is asked for, and whether by the horizon's rule; and the share of fallback."""
     state = DriftState.untried().promoted(usual_share(champion.record))
     minutes = live[: len(live) // MINUTE * MINUTE].reshape(-1, MINUTE).mean(axis=1)
+    journal = StateStore("sqlite://").journal
     said: list[Values] = []
     asked: list[tuple[int, bool]] = []
     fallbacks = 0
@@ -126,14 +128,17 @@ def requests(champion: Forecaster, live: Values) -> tuple[list[tuple[int, bool]]
             horizon = [Missed(60.0 * (origin + 1), float(by_forecast), float(by_last), float(actual.sum()))]
         state = state.observe(error, horizon, origin_s=60.0 * minute)
         fallbacks += state.use_fallback
-        if state.retrain_due and _allowed(minute, [at for at, _ in asked]):
+        if state.retrain_due and _allowed(journal, 60.0 * minute):
             asked.append((minute, "horizon" in state.sentence))
     return asked, fallbacks / len(minutes)
 
 
-def _allowed(minute: int, asked: list[int]) -> bool:
-    today = [at for at in asked if at // DAY_MINUTES == minute // DAY_MINUTES]
-    return len(today) < MOST_PER_DAY and (not asked or minute - asked[-1] >= COOLDOWN_MINUTES)
+def _allowed(journal: Journal, now_s: float) -> bool:
+    """Whether the loop's journal takes a request, which is answered at once."""
+    key = journal.request_retrain("job", now_s, "drift")
+    if key is not None:
+        journal.close_retrain(key, now_s)
+    return key is not None
 
 
 def main() -> None:
