@@ -200,6 +200,7 @@ def test_numbers_that_drifted_or_began_anew_give_way_to_time(tmp_path: Path) -> 
         (",1,1,0,1,2,3,4", "has no name"),
         ("a,1,none,0,1,2,3,4", "'none' is not a number of instances"),
         ("a,1,0,0,1,2,3,4", "'0' is not a number of instances"),
+        ("a,1,99999999999999999999,0,1,2,3,4", "is not a number of instances; write a whole one from 1 to 10000"),
         ("a,1,1,now,1,2,3,4", "'now' is not the start of a window"),
         ("a,1,1,0,1,2,3,", "'' is not a rate"),
         ("a,1,1,0,1,-2,3,4", "a rate of -2 records/s cannot be"),

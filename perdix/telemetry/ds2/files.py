@@ -15,12 +15,14 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
+from perdix.settings.stream_job import MOST_WORKERS
 from perdix.telemetry.ds2.lines import (
     Ds2FileError,
     SetAside,
     columns_of,
     files_of,
     first_of,
+    instances_of,
     is_header,
     lines_of,
     number_of,
@@ -148,11 +150,11 @@ def _rates(parts: list[str]) -> LoggedRates | str:  # noqa: PLR0911 - one return
     if len(parts) < 8:
         return f"{len(parts)} columns of 8; {RATES_LINE}"
     name, (instance, instances, start, *rates) = ",".join(parts[:-7]), parts[-7:]
-    count, began = whole_of(instances), whole_of(start)
+    count, began = instances_of(instances), whole_of(start)
     if not name or not instance:
         return f"the operator or its instance has no name; {RATES_LINE}"
-    if count is None or count < 1:
-        return f"'{instances[:40]}' is not a number of instances; write a whole one of 1 or more"
+    if count is None:
+        return f"'{instances[:40]}' is not a number of instances; write a whole one from 1 to {MOST_WORKERS}"
     if began is None:
         return f"'{start[:40]}' is not the start of a window; write whole nanoseconds"
     values = [number_of(text) for text in rates]

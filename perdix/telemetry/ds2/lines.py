@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from perdix.settings.stream_job import MOST_WORKERS
+
 MOST_BYTES = 256 * 2**20  # of one file: DS2's logs are small, and everything is held in memory
 GZIP = b"\x1f\x8b"
 
@@ -108,6 +110,12 @@ def whole_of(text: str) -> int | None:
         return int(text)
     except ValueError:
         return None
+
+
+def instances_of(text: str) -> int | None:
+    """Return the number of instances that a column holds, 1 to ``MOST_WORKERS``, or ``None``."""
+    count = whole_of(text)
+    return count if count is not None and 1 <= count <= MOST_WORKERS else None
 
 
 def first_of(aside: Sequence[SetAside]) -> str:

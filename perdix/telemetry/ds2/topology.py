@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from perdix.telemetry.ds2.lines import Ds2FileError, SetAside, columns_of, first_of, is_header, lines_of, whole_of
+from perdix.telemetry.ds2.lines import Ds2FileError, SetAside, columns_of, first_of, instances_of, is_header, lines_of
 
 OPERATES = re.compile(
     r"TimelySetup \{ index: (?P<worker>\d+) \}.*OperatesEvent \{ id: (?P<id>\d+), addr: \[(?P<address>[\d, ]+)\], "
@@ -94,9 +94,9 @@ def _halves_agree(parts: list[str]) -> bool:
 
 
 def _operator(identity: list[str], name: list[str], instances: str) -> LoggedOperator | None:
-    count = whole_of(instances)
+    count = instances_of(instances)
     told = ",".join(identity)
-    return LoggedOperator(told, ",".join(name) or told, count) if told and count is not None and count >= 1 else None
+    return LoggedOperator(told, ",".join(name) or told, count) if told and count is not None else None
 
 
 def _timely(path: Path, lines: Sequence[tuple[int, str]]) -> Topology:
