@@ -9,9 +9,9 @@ import re
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import Field, PrivateAttr, field_validator, model_validator
+from pydantic import AfterValidator, Field, PrivateAttr, field_validator, model_validator
 
 from perdix.settings.access import HttpAccess
 from perdix.settings.known_events import Calendar, KnownEvent
@@ -67,6 +67,20 @@ class WorkerSize(Strict):
     price_per_h: Annotated[float, Field(ge=0)]  # of one such worker for one hour, in any currency
 
 
+Size = TypeVar("Size", bound=WorkerSize)
+
+
+def distinct(sizes: dict[str, Size]) -> dict[str, Size]:
+    """Return sizes by name; raises ``ValueError`` where one cannot be called so, or two are the same."""
+    for name in sizes:
+        if not NAME.fullmatch(name):
+            raise ValueError(f"size '{name}': use letters, digits, '.', '_' or '-' (at most 63)")
+    given = [(size.cpu_cores, size.memory_mb) for size in sizes.values()]
+    if len(set(given)) < len(given):
+        raise ValueError("two sizes have the same cores and memory; leave one out")
+    return sizes
+
+
 class PrometheusSource(HttpAccess):
     """Where the job's metrics are read live."""
 
@@ -93,7 +107,7 @@ class StreamJob(Strict):
     bounds: Bounds = Bounds()
     objectives: Objectives = Objectives()
     # Name -> size, of a job whose workers may differ; empty: all are equal
-    sizes: dict[str, WorkerSize] = Field(default_factory=dict)
+    sizes: Annotated[dict[str, WorkerSize], AfterValidator(distinct)] = Field(default_factory=dict)
     # Of the topic that limits the job's source: each worker reads whole ones. ``None``: not known, or no limit
     source_partitions: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     events: dict[str, KnownEvent] = Field(default_factory=dict)  # name -> what is known to change the load, and when
@@ -129,17 +143,6 @@ class StreamJob(Strict):
             if not NAME.fullmatch(name):
                 raise ValueError(f"event '{name}': use letters, digits, '.', '_' or '-' (at most 63)")
         return events
-
-    @field_validator("sizes")
-    @classmethod
-    def _distinct(cls, sizes: dict[str, WorkerSize]) -> dict[str, WorkerSize]:
-        for name in sizes:
-            if not NAME.fullmatch(name):
-                raise ValueError(f"size '{name}': use letters, digits, '.', '_' or '-' (at most 63)")
-        given = [(size.cpu_cores, size.memory_mb) for size in sizes.values()]
-        if len(set(given)) < len(given):
-            raise ValueError("two sizes have the same cores and memory; leave one out")
-        return sizes
 
     @field_validator("paused_until")
     @classmethod

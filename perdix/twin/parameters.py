@@ -6,10 +6,10 @@ import math
 from pathlib import Path
 from typing import Annotated, Self
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
 from perdix.settings.home import conf_part
-from perdix.settings.stream_job import Engine, WorkerSize
+from perdix.settings.stream_job import Engine, WorkerSize, distinct
 from perdix.settings.strict import Strict
 from perdix.settings.yaml_files import SettingsError, load_known
 from perdix.telemetry.window import Values
@@ -49,7 +49,7 @@ class Workers(Strict):
     capacity_noise: Spread = 0.02
     # Size -> what its workers are, of a job whose workers may differ. What flows in is then dealt out by what a worker
     # of its size can do. Workers whose size nobody names have ``capacity_per_s``
-    sizes: dict[str, TwinSize] = Field(default_factory=dict)
+    sizes: Annotated[dict[str, TwinSize], AfterValidator(distinct)] = Field(default_factory=dict)
     # Name of the operator (``conf/operators``) that the workers run: what is sampled of it is true of them
     operator: str | None = None
     operator_twin: Annotated[OperatorTwinParameters | None, Field(exclude=True)] = None  # what load_twin read of it

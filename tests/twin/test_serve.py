@@ -65,3 +65,23 @@ def test_an_option_that_cannot_be_is_named_with_its_bounds(option, value, capsys
         main(["--job", "wordcount", f"{option}={value}"])
     assert ended.value.code == 2
     assert re.search(rf"{option}: '{value}' is not from \d+ to \d+", capsys.readouterr().err)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "words"),
+    [
+        ("{'1:30': {cpu_cores: 1, memory_mb: 512, price_per_h: 0.1, per_s: 9}}", "size '1:30': use letters"),
+        (
+            "{a: {cpu_cores: 1, memory_mb: 512, price_per_h: 0.1, per_s: 9}, "
+            "b: {cpu_cores: 1, memory_mb: 512, price_per_h: 0.2, per_s: 9}}",
+            "two sizes have the same cores and memory",
+        ),
+    ],
+)
+def test_sizes_that_no_job_can_have_are_refused_with_their_line(tmp_path, capsys, sizes, words):
+    file = f"workers:\n  capacity_per_s: 9\n  sizes: {sizes}\nworkload: {{shape: sine, peak_per_s: 5}}\n"
+    (tmp_path / "x.yaml").write_text(file)
+    assert main(["--conf", str(tmp_path), "--job", "x", "--hours", "0"]) == 1
+    said = capsys.readouterr().err
+    assert "x.yaml:3" in said
+    assert words in said
