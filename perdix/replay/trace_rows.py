@@ -38,7 +38,7 @@ TICK = re.compile(
 )  # how the name of a time column says its unit
 ABSENT = ("", "null", "none", "na", "n/a", "-")  # how exports write that nothing was measured
 SHOWN = 5
-FIX = "the file must have a time column (seconds or ISO times) and a column of rates"
+FIX = "the file must have a time column (seconds or ISO times) and a column of rates (a point is the decimal sign)"
 Row = tuple[int, Sequence[Any]]  # line or row number, cells
 
 

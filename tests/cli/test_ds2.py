@@ -134,7 +134,7 @@ def test_what_cannot_be_read_is_set_aside_and_counted(files: list[str], tmp_path
     ]
     assert said["notes"] == ["'Ghost' has rates, but is not in the topology; they are not used"]
     shown = CliRunner().invoke(app, files)
-    assert "1 lines were set aside; the first: rates.log:8" in " ".join(shown.output.split())
+    assert "set aside: 1 line; the first: rates.log:8" in " ".join(shown.output.split())
 
 
 def test_idle_and_silent_instances_are_told(files: list[str], tmp_path: Path) -> None:

@@ -252,6 +252,10 @@ class TestWithoutTimes:
         (rows([60 * k for k in range(200)], [5] * 199 + [1e9]), "line 201: 1e+09: more than 1,000 times"),
         (rows([60 * k for k in range(20)], [-1] * 20), "and 15 more"),
         ("second\n0\n60\n", "no rate after the time"),
+        (
+            rows([0, 60], ["4,5", "5,5"], sep=";", header="second;rate\n"),
+            "a column of rates (a point is the decimal sign)",
+        ),
         ('second,tuples_per_second\n0,"5\n60,5\n', "cannot be read as CSV"),
         ("PAR1 but not really", "cannot be read as Parquet"),
     ],

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 from perdix.cli.ds2 import options
 from perdix.cli.ds2.options import ALL
 from perdix.cli.ds2.results import answer_of, epoch_row, operator_rows, show_answer, source_row
+from perdix.cli.how_long import counted
 from perdix.cli.options import JsonOption
 from perdix.cli.output import UserError, complaints, emit
 
@@ -83,7 +84,7 @@ def ds2(
         "set_aside": [{"file": one.file, "line": one.line, "reason": one.reason} for one in read.set_aside],
     }
     if read.set_aside and not as_json:
-        first = f"{len(read.set_aside)} lines were set aside; the first: {read.set_aside[0]}"
+        first = f"set aside: {counted(len(read.set_aside), 'line')}; the first: {read.set_aside[0]}"
         complaints.print(first)
     emit("perdix.ds2/1", document, as_json=as_json, show=lambda: show_answer(document))
 
