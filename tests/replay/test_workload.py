@@ -254,7 +254,7 @@ class TestWithoutTimes:
         ("second\n0\n60\n", "no rate after the time"),
         (
             rows([0, 60], ["4,5", "5,5"], sep=";", header="second;rate\n"),
-            "a column of rates (a point is the decimal sign)",
+            "'4,5' is not a number (a point is the decimal sign)",
         ),
         ('second,tuples_per_second\n0,"5\n60,5\n', "cannot be read as CSV"),
         ("PAR1 but not really", "cannot be read as Parquet"),
