@@ -22,7 +22,7 @@ def aligned(target: int, current: int, operator: Operator, mode: Mode, most: int
 
     ``most``: upper bound beside the operator's own maximum.
     """
-    shares = operator.key_groups or (operator.maximum if operator.is_source else None)
+    shares = operator.key_groups
     if mode == "OFF" or shares is None or target == current:
         return target
     cap = min(bound for bound in (shares, operator.maximum, most) if bound is not None)

@@ -16,8 +16,8 @@ class Operator:
     inputs: tuple[str, ...] = ()  # upstream operators; empty: a source
     # Instances that it can use at most (key groups, or partitions of a source); ``None``: no limit is known
     maximum: int | None = None
-    # What records are dealt out by, where they are: an even number of them per instance avoids skew. ``None``: not
-    # distributed by key, or not known
+    # What records are dealt out by, where they are (key groups; partitions of a source): an even number of them per
+    # instance avoids skew. ``None``: not distributed by key, or not known
     key_groups: int | None = None
     scalable: bool = True  # false where more instances do not help or are not allowed: it is left as it is
 

@@ -86,7 +86,7 @@ class Job:
         rows = (busy_ms, age_ms - busy_ms - waited_ms, waited_ms, read / n, written / n)
         counters = SubtaskCounters(*(np.full(n, row) for row in rows))
         pending = self.pending if self.tells_pending and not inputs else None
-        return OperatorReading(inputs, 128, counters, (round(1_000.0 * self.started_s),) * n, pending)
+        return OperatorReading(inputs, 128, counters, (round(1_000.0 * self.started_s),) * n, pending, bool(inputs))
 
     def scale_operators(
         self, parallelism: Mapping[str, int], idempotency_key: str, guard: Guard = unguarded

@@ -6,6 +6,7 @@ import json
 import math
 import sqlite3
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -40,6 +41,18 @@ def test_what_arrives_is_what_was_emitted_and_what_was_left_waiting_in_the_sourc
     assert situation.windows["count"].window_s == pytest.approx(30.0)
     assert situation.windows["count"].useful_s.tolist() == pytest.approx([30.0])
     assert (situation.parallelism, situation.slots, situation.slots_shared) == ({"source": 2, "count": 1}, 12, True)
+
+
+def test_key_groups_are_those_of_keyed_operators_and_no_partitions() -> None:
+    job = Job(lines_per_s=200.0)
+    before = job.read_dataflow()
+    job.sleep(30.0)
+    after = job.read_dataflow()
+    graph = situation_between(before, after, most=12, memory={}).graph
+    assert [(one.maximum, one.key_groups) for one in graph] == [(128, None), (128, 128)]
+    spread = {name: replace(one, keyed=False) for name, one in after.operators.items()}
+    graph = situation_between(before, replace(after, operators=spread), most=12, memory={}).graph
+    assert [one.key_groups for one in graph] == [None, None]
 
 
 def test_it_scales_in_what_is_too_much() -> None:

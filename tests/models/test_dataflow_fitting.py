@@ -23,8 +23,9 @@ KEYED = Operator("v", ("u",), maximum=128, key_groups=128)
         pytest.param(KEYED, 24, 20, "EVENLY_SPREAD", None, 20, id="scaling-in-not-beyond-what-runs"),
         pytest.param(KEYED, 40, 20, "EVENLY_SPREAD", None, 32, id="scaling-in"),
         pytest.param(KEYED, 16, 70, "EVENLY_SPREAD", 100, 70, id="none-below-the-bound"),
-        pytest.param(Operator("s", maximum=12), 5, 7, "EVENLY_SPREAD", 8, 7, id="partitions-none-found"),
-        pytest.param(Operator("s", maximum=12), 5, 7, "EVENLY_SPREAD", None, 12, id="partitions"),
+        pytest.param(Operator("s", key_groups=12), 5, 7, "EVENLY_SPREAD", 8, 7, id="partitions-none-found"),
+        pytest.param(Operator("s", key_groups=12), 5, 7, "EVENLY_SPREAD", None, 12, id="partitions"),
+        pytest.param(Operator("s", maximum=128), 5, 7, "EVENLY_SPREAD", None, 7, id="partitions-not-known"),
         pytest.param(Operator("v", ("u",), maximum=128), 5, 7, "EVENLY_SPREAD", None, 7, id="not-keyed"),
     ],
 )

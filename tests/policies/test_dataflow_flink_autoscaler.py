@@ -127,6 +127,16 @@ def test_slots_bound_a_vertex_and_are_no_key_groups(slots: int) -> None:
     assert decisions[-1].parallelism["work"] == 8, "7 instances would share 128 key groups unevenly"
 
 
+@pytest.mark.parametrize(("partitions", "wanted"), [(None, 7), (16, 8)])
+def test_a_source_is_aligned_to_partitions_that_are_known_and_not_to_what_it_may_have(
+    partitions: int | None, wanted: int
+) -> None:
+    graph = Dataflow((Operator("source", maximum=128, key_groups=partitions), Operator("work", ("source",), 128)))
+    steady = Steady(graph, {"source": 480.0}, {"work": Truth(1_000.0)}, source_true_per_s=100.0)
+    decisions = behind(steady, {"source": 5, "work": 1}, autoscaler(utilisation_max=0.9), 12)
+    assert decisions[-1].parallelism["source"] == wanted
+
+
 def test_what_is_not_to_be_scaled_stays() -> None:
     steady = heron_word_count()
     fixed = Dataflow(tuple(replace(one, scalable=one.name == "split") for one in steady.graph))

@@ -50,6 +50,7 @@ class Vertex:
     heard_of: bool = True
     taskmanager: str = "tm-{}"
     group: str | None = None
+    ships: str = "HASH"  # how what comes in is dealt out
     since_s: float = field(default_factory=time.time)
 
     def subtasks(self, now_s: float) -> list[dict[str, Any]]:
@@ -259,7 +260,10 @@ class FlinkCluster:
             }
             for v in job.vertices
         ]
-        fed = {v.id: [{"id": one, "num": k} for k, one in enumerate(v.inputs)] for v in job.vertices}
+        fed = {
+            v.id: [{"id": one, "num": k, "ship_strategy": v.ships} for k, one in enumerate(v.inputs)]
+            for v in job.vertices
+        }
         now_ms, since_s = int(1_000 * time.time()), job.runs_since_s
         nodes = [{"id": one, **({"inputs": inputs} if inputs else {})} for one, inputs in fed.items()]
         return 200, {

@@ -47,6 +47,13 @@ def test_it_tells_what_feeds_what_and_what_every_subtask_has_done(cluster):
     assert together / 1_000.0 == pytest.approx(np.array([100.0, 100.0]), rel=0.1)
 
 
+def test_only_what_is_dealt_out_by_the_hash_of_a_key_is_keyed(cluster):
+    vertices = cluster.jobs[0].vertices
+    vertices.append(Vertex("e" * 32, "log", 2, 2, inputs=(vertices[0].id,), ships="REBALANCE"))
+    keyed = {name: operator.keyed for name, operator in read(cluster).operators.items()}
+    assert keyed == {SOURCE: False, COUNT: True, "log": False}
+
+
 def test_what_the_job_manager_has_not_heard_of_yet_is_not_zero(cluster):
     cluster.jobs[0].vertices[1].heard_of = False
     counters = read(cluster).operators[COUNT].counters

@@ -39,7 +39,7 @@ def situation_between(
     if redeployed(begin, end):
         raise ValueError("the job was redeployed between the readings")
     graph = Dataflow.of(
-        Operator(name, one.inputs, one.maximum, one.maximum if one.inputs else None)
+        Operator(name, one.inputs, one.maximum, one.maximum if one.keyed else None)
         for name, one in end.operators.items()
     )
     windows, arriving, waiting = {}, {}, {}

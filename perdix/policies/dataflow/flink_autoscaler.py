@@ -109,7 +109,7 @@ class FlinkAutoscaler:
         groups = operator.key_groups or self.options.max_parallelism
         known = [bound for bound in (situation.most_instances(operator.name), groups) if bound is not None]
         inputs = dict.fromkeys(operator.inputs, operator.key_groups is not None)
-        partitions = operator.maximum if operator.is_source else None
+        partitions = operator.key_groups if operator.is_source else None
         most = max(min(known, default=self.options.vertex_max), 1)
         return Vertex(operator.name, count, most, inputs, partitions, groups)
 

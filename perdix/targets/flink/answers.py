@@ -46,9 +46,10 @@ class Vertex(BaseModel):
 
 
 class Input(BaseModel):
-    """One input of a vertex: the id of the vertex that feeds it."""
+    """One input of a vertex: the id of the vertex that feeds it, and how its records are dealt out."""
 
     id: str
+    ship_strategy: str = ""
 
 
 class Node(BaseModel):

@@ -14,6 +14,7 @@ from perdix.targets.flink.answers import Job, MetricIds, MetricSums, Subtask, Su
 from perdix.targets.http import HttpTarget
 
 PENDING = ".pendingRecords"
+HASH = "HASH"  # of Flink's ship strategies: by the key groups of a key
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class OperatorReading:
     started_ms: tuple[int, ...]  # epoch milliseconds at which each subtask began, shape ``(subtasks,)``
     # Of a source: records that wait before it; ``None`` where it does not report them
     pending_records: float | None = None
+    keyed: bool = False  # whether the hash of a key decides which subtask gets a record
 
 
 @dataclass(frozen=True)
@@ -45,18 +47,19 @@ class DataflowReading:
 
 def read_dataflow(flink: HttpTarget, job: Job, *, slots: int, running: Running) -> DataflowReading:
     """Read every vertex of a job. Raises ``TargetError`` when Flink cannot be asked, or answers something else."""
-    inputs = {node.id: tuple(job.names[one.id] for one in node.inputs) for node in job.plan.nodes}
+    inputs = {node.id: node.inputs for node in job.plan.nodes}
     operators = {}
     for vertex in job.vertices:
         place = f"/jobs/{job.jid}/vertices/{vertex.id}"
         subtasks = flink.asked("GET", place, Subtasks).subtasks
-        feeding = tuple(dict.fromkeys(inputs.get(vertex.id, ())))
+        feeding = tuple(dict.fromkeys(job.names[one.id] for one in inputs.get(vertex.id, ())))
         operators[job.names[vertex.id]] = OperatorReading(
             feeding,
             vertex.max_parallelism,
             _counters(subtasks),
             tuple(subtask.start_ms for subtask in subtasks),
             None if feeding else _pending_records(flink, place),
+            any(one.ship_strategy == HASH for one in inputs.get(vertex.id, ())),
         )
     return DataflowReading(job.now / 1_000.0, operators, slots, running)
 

@@ -256,7 +256,13 @@ class DataflowParameters(Strict):
         """Return the logical dataflow, as a policy sees it."""
         return Dataflow(
             tuple(
-                Operator(name, tuple(one.inputs), self.maximum(name), one.key_groups, one.may_scale)
+                Operator(
+                    name,
+                    tuple(one.inputs),
+                    self.maximum(name),
+                    one.key_groups or (one.maximum if one.source else None),
+                    one.may_scale,
+                )
                 for name, one in self.operators.items()
             )
         )
