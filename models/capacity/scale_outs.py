@@ -32,6 +32,8 @@ BATCH_S = 600.0  # of history that is learnt at once
 REMEMBERED = 96  # scale-outs kept in memory, newest first
 SURPRISE = 0.20  # relative miss of the lines on fresh minutes that says: this is another program now
 SURPRISES_TO_FORGET = 3
+ANOTHER = math.log(1.7)  # of what a scale-out takes over what it took in earlier stays, that says so, too
+CERTAIN_SDS = 4.0  # of both, which that exceeds
 HARDLY = 0.1  # of what is done now: lines of so little work, as of idle hours, say nothing of it
 FASTER = 1.4  # times what its CPU load explains, that no running program becomes
 FAR = 1.5  # times the usual CPU load, beyond which no line is held against what is done
@@ -197,12 +199,30 @@ class ScaleOuts:
         if len(kept) > len(reporting) >= (self.scale_out or 0):
             kept = kept.only(reporting)  # pods that were replaced
         learnt = replace(self, workers=kept.merge(fresh), newest_s=newest_s, surprises=surprises, doubted=doubted)
-        return learnt if self._total is None else learnt._disproved(self.reach.did(done / self._total_per_s))
+        learnt = learnt if self._total is None else learnt._disproved(self.reach.did(done / self._total_per_s))
+        return learnt._forgetting() if learnt._is_another_program else learnt
+
+    @property
+    def _is_another_program(self) -> bool:
+        """Whether what runs takes far more or less than earlier stays at this very scale-out: that is no luck of keys.
+
+        Another size of the workers often comes together with another number of them, and then no line is missed.
+        """
+        stay = self._stay
+        earlier = None if stay is None else self.memory.get(stay.scale_out)
+        if stay is None or earlier is None or earlier.source != OBSERVED or self.workers.weight < VETO_MINUTES:
+            return False
+        apart, sd = math.log(stay.per_s / earlier.per_s), math.sqrt(earlier.variance(stay.at_s) + stay.relative_sd**2)
+        return abs(apart) > max(ANOTHER, CERTAIN_SDS * sd)
+
+    def _forgetting(self) -> ScaleOuts:
+        """Return the model without what was learnt of another program, but for the workers' lines."""
+        groups = KeyGroups(count=self.groups.count)
+        return replace(self, memory={}, idle=STRANGERS, groups=groups, dealt_minutes=0.0, dealt_to=())
 
     def _anew(self, fresh: Workers, newest_s: float) -> ScaleOuts:
         """Return the model of a program that changed: its lines and what other scale-outs took are worth little now."""
-        forgotten = replace(self, memory={}, behind=None, idle=STRANGERS, surprises=0, doubted=None, reach=Reach())
-        forgotten = replace(forgotten, groups=KeyGroups(count=self.groups.count), dealt_minutes=0.0, dealt_to=())
+        forgotten = replace(self._forgetting(), behind=None, surprises=0, doubted=None, reach=Reach())
         return replace(forgotten, workers=fresh, newest_s=newest_s, outgrown=self.workers)
 
     def _dealt(self, subtasks: Subtasks, partitions: int | None) -> ScaleOuts:
