@@ -406,12 +406,12 @@ def _report(setting: Setting, found: _Found, carried: Progress, stages_ms: Mappi
         sentence = verdict.decision.sentence
     if setting.act and progress.event is Event.UNREACHABLE:
         status, sentence = Status.UNREACHABLE, f"The target cannot be read: {progress.sentence}."
-    elif progress.running is None:
-        status, sentence = Status.BLIND, f"Blind: {'; '.join((*found.observation.problems, progress.sentence))}."
-    elif not found.observation.clear and progress.running.settled:
+    elif not found.observation.clear and (progress.running is None or progress.running.settled):
         back = verdict is not None and verdict.decision.reason is Reason.ROLLBACK
         blind = f"Blind: {blindness(found.observation)}."
         status, sentence = Status.BLIND, f"{blind} {sentence}" if back else blind
+    elif progress.running is None:
+        status, sentence = Status.BLIND, f"Blind: {progress.sentence}."
     elif setting.paused is not None:
         status = Status.PAUSED
     if carried.sentence and carried.event is not Event.UNREACHABLE:
