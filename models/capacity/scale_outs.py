@@ -34,6 +34,7 @@ SURPRISE = 0.20  # relative miss of the lines on fresh minutes that says: this i
 SURPRISES_TO_FORGET = 3
 ANOTHER = math.log(1.7)  # of what a scale-out takes over what it took in earlier stays, that says so, too
 CERTAIN_SDS = 4.0  # of both, which that exceeds
+BUSY = 0.4  # CPU load of the hottest worker that both rest on: a nearly idle one is easily misjudged threefold
 HARDLY = 0.1  # of what is done now: lines of so little work, as of idle hours, say nothing of it
 FASTER = 1.4  # times what its CPU load explains, that no running program becomes
 FAR = 1.5  # times the usual CPU load, beyond which no line is held against what is done
@@ -211,6 +212,8 @@ class ScaleOuts:
         stay = self._stay
         earlier = None if stay is None else self.memory.get(stay.scale_out)
         if stay is None or earlier is None or earlier.source != OBSERVED or self.workers.weight < VETO_MINUTES:
+            return False
+        if min(stay.cpu_reach, earlier.cpu_reach) < BUSY:
             return False
         apart, sd = math.log(stay.per_s / earlier.per_s), math.sqrt(earlier.variance(stay.at_s) + stay.relative_sd**2)
         return abs(apart) > max(ANOTHER, CERTAIN_SDS * sd)

@@ -272,6 +272,14 @@ def test_keys_that_fall_otherwise_are_no_other_program():
     assert model.memory.keys() == {4, 8}
 
 
+def test_a_stay_with_nothing_to_do_is_no_other_program():
+    """Zoo 99001-14: a job that is on and off took a third at the end of each pause, by a line of idle minutes."""
+    model = stay(stay(stay(ScaleOuts(), 4), 8, start_s=4_000.0), 4, start_s=8_000.0)
+    line = Evidence(4, 0.3 * model.capacity(4).per_s, 0.06, model.newest_s, 0.26)
+    assert not replace(model, memory={**model.memory, 4: line})._is_another_program
+    assert replace(model, memory={**model.memory, 4: replace(line, cpu_reach=0.9)})._is_another_program
+
+
 def test_history_and_loop_agree():
     frame = history([3], lambda _: 50_000.0)
     by_history = ScaleOuts.from_features(frame)
