@@ -43,7 +43,7 @@ COLUMNS = ("job", "from", "until", "samples", "problems")
 def recent_range(context: dg.AssetExecutionContext, workspace: Workspace, spark: Spark) -> dg.MaterializeResult:
     """What the lake lacks of each job, from the job's own Prometheus, ingested and checked like exports.
 
-    Of jobs without one, too, what was landed by hand and never came as far as features is taken there.
+    Of jobs without one, too, days whose features are missing, or were made of other samples, are made anew.
     """
     from perdix.telemetry.live_range import pull_missing
 

@@ -54,8 +54,9 @@ class Refresh:
         ``days_of``: job -> days (ISO) that are observed anew beside those of its new files, and those that are overdue.
         """
         days = {job: sorted({*known, *self._ingested(job), *self._overdue(job)}) for job, known in days_of.items()}
-        self._each("samples", days, observation_tasks.write_observations)
-        self._each("job_observations", days, observation_tasks.write_features)
+        blocked = self._each("samples", days, observation_tasks.write_observations)
+        sound = {job: [day for day in some if (job, day) not in blocked] for job, some in days.items()}
+        self._each("job_observations", sound, observation_tasks.write_features)
 
     def _overdue(self, job: str) -> set[str]:
         """Return the days whose features were not made of the samples that the lake holds."""
@@ -82,8 +83,8 @@ class Refresh:
         self.reports.append(report.to_dict())
         return report.to_observe
 
-    def _each(self, table: str, days: Mapping[str, Sequence[str]], task: Task) -> None:
-        """Judge a table, and derive the next one for the jobs' days that passed."""
+    def _each(self, table: str, days: Mapping[str, Sequence[str]], task: Task) -> set[Key]:
+        """Judge a table, and derive the next one for the jobs' days that passed; returns those that did not."""
         held = {(job, part.keys["day"]) for job in days for part in self._parts(table, job)}
         keys = sorted((job, day) for job, some in days.items() for day in some if (job, day) in held)
         blocked = self._blocked(table, keys)
@@ -93,6 +94,7 @@ class Refresh:
         for answer in run_tasks(self.session(), tasks, task) if tasks else []:
             if answer.error:
                 self.problems[answer.key["job"]].append(f"{answer.key['day']}: {answer.error}")
+        return blocked
 
     def _parts(self, table: str, job: str) -> list[Manifest]:
         try:

@@ -6,7 +6,7 @@ daemon acts too. So the tick keeps its own state and leases, and this module onl
 
 import atexit
 import os
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -86,9 +86,11 @@ def control_loop(context: dg.SensorEvaluationContext, workspace: Workspace) -> d
     )
     for complaint in (*files.complaints, *report.notes):
         context.log.warning(complaint)
-    with suppress(Exception):  # of a database that is locked, say: what is not removed now, a later tick removes
+    try:
         forget_ticks(context.instance, DECISIONS)
         forget_reviews(context.instance, review_jobs.name, report.finished_s)
+    except Exception as error:  # of a database that is locked, say: what is not removed now, a later tick removes
+        context.log.warning(f"old ticks and reviews were not removed: {type(error).__name__}: {error}")
     known = set(context.instance.get_dynamic_partitions(stream_jobs.name or ""))
     unknown = sorted(set(files.jobs) - known)
     rescaled, sentence = report.rescaled, tick_sentence(report)

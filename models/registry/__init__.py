@@ -7,7 +7,14 @@ Importing this package imports no MLflow (about 5 s): that happens at the first 
 """
 
 from perdix.models.registry.comparison import Compared, Comparison, Recorded
-from perdix.models.registry.errors import FleetCorrupt, NotRegistered, RegistryError, RegistryUnavailable, TableGone
+from perdix.models.registry.errors import (
+    FleetCorrupt,
+    NotRegistered,
+    RegistryError,
+    RegistryUnavailable,
+    StoreAway,
+    TableGone,
+)
 from perdix.models.registry.fleet_table import Fleet, merge_rows, read_fleet
 from perdix.models.registry.publication import (
     CAPACITY,
@@ -25,8 +32,8 @@ from perdix.models.registry.publication import (
 from perdix.models.registry.store import Registry, gate_locked, prepare
 
 __all__ = [
-    "CAPACITY", "FLEET_MODELS", "FORECAST", "LATENCY", "PERFORMANCE", "Candidate", "Compared", "Comparison",
-    "Fleet", "FleetCorrupt", "FleetVersion", "JobDetail", "NotRegistered", "Publication", "Published", "Recorded",
-    "Registry", "RegistryError", "RegistryUnavailable", "TableGone", "TrainingData", "gate_locked", "merge_rows",
+    "CAPACITY", "FLEET_MODELS", "FORECAST", "LATENCY", "PERFORMANCE", "Candidate", "Compared", "Comparison", "Fleet",
+    "FleetCorrupt", "FleetVersion", "JobDetail", "NotRegistered", "Publication", "Published", "Recorded", "Registry",
+    "RegistryError", "RegistryUnavailable", "StoreAway", "TableGone", "TrainingData", "gate_locked", "merge_rows",
     "prepare", "read_fleet",
 ]  # fmt: skip

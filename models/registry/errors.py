@@ -13,7 +13,11 @@ class RegistryUnavailable(RegistryError):  # noqa: N818  a state, not a mistake
     """MLflow or its artifact store cannot be reached now: keep the last good champion and try again later."""
 
 
-class TableGone(RegistryUnavailable):
+class StoreAway(RegistryUnavailable):
+    """An artifact store cannot be read now: other models may have others."""
+
+
+class TableGone(StoreAway):
     """A version is known, and its fleet table is not where it was kept: asking again does not help."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import logging
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -21,6 +22,7 @@ from perdix.models.registry.publishing import publish
 from perdix.models.registry.shown_columns import DECIDING, page_of, view_tag
 from perdix.settings.home import Home
 
+_log = logging.getLogger(__name__)
 CHAMPION, CHALLENGER, PREVIOUS = "champion", "challenger", "previous"
 DIGEST_TAG = "perdix.fleet_sha256"
 AT_ONCE = 10  # versions that one training removes
@@ -90,8 +92,11 @@ class Registry:
         newest_first = sorted((int(one.version) for one in versions), reverse=True)
         in_use = {int(version) for version in client.get_registered_model(name).aliases.values()}
         for version in sorted(set(newest_first[self.MOST_VERSIONS :]) - in_use)[:AT_ONCE]:
-            self._store(client.get_model_version_download_uri(name, str(version))).delete_artifacts()
-            client.delete_model_version(name, str(version))
+            try:
+                self._store(client.get_model_version_download_uri(name, str(version))).delete_artifacts()
+                client.delete_model_version(name, str(version))
+            except Exception as error:  # one that cannot be removed keeps no other
+                _log.warning("%s version %d was not removed: %s", name, version, type(error).__name__)
 
     def record(self, comparison: Comparison) -> Recorded:
         """Record things that were compared on the same data; registers nothing.

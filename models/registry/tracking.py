@@ -15,7 +15,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from perdix.models.registry.errors import NotRegistered, RegistryError, RegistryUnavailable
+from perdix.models.registry.errors import NotRegistered, RegistryError, RegistryUnavailable, StoreAway
 
 # MLflow's own defaults are 120 s and 7 retries: the control loop would hang for minutes on a dead server.
 _ENVIRONMENT = {
@@ -103,8 +103,8 @@ def artifacts_reached(tracking_uri: str, source: str, doing: str) -> Iterator[No
 
     ``source``: URI of what is read (``s3://...``), of which only the scheme is shown: it may hold a password.
 
-    Raises ``NotRegistered`` when the store says that there is no such artifact; ``RegistryUnavailable`` for everything
-    else: a client that is not installed, a store that does not answer or refuses the credentials.
+    Raises ``NotRegistered`` when the store says that there is no such artifact; ``StoreAway`` for everything else: a
+    client that is not installed, a store that does not answer or refuses the credentials.
     """
     quiet_environment()
     from mlflow.exceptions import MlflowException  # noqa: PLC0415
@@ -115,9 +115,7 @@ def artifacts_reached(tracking_uri: str, source: str, doing: str) -> Iterator[No
         if isinstance(error, MlflowException) and error.error_code == "RESOURCE_DOES_NOT_EXIST":
             raise NotRegistered(f"{doing}: {_first_line(str(error))}") from error
         scheme = urlsplit(source).scheme or "file"
-        raise RegistryUnavailable(
-            f"{doing}: the artifact store ({scheme}) {_away(tracking_uri, scheme, error)}"
-        ) from error
+        raise StoreAway(f"{doing}: the artifact store ({scheme}) {_away(tracking_uri, scheme, error)}") from error
 
 
 def _away(tracking_uri: str, scheme: str, error: Exception) -> str:

@@ -38,6 +38,7 @@ class _PlainConsole(Console):
 
 WHOLE_NAME = 16  # characters of the first column that are not broken into lines
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+_NO_RIGHTS = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 console = _PlainConsole()
 complaints = _PlainConsole(stderr=True)
 
@@ -160,8 +161,8 @@ def run_guarded(main: Callable[[], None], known: Callable[[], tuple[type[Excepti
             return 2
         if os.environ.get("PERDIX_DEBUG"):
             raise
-        if isinstance(error, OSError) and (error.filename or error.errno in _NO_ROOM):  # a file's, not a connection's
-            fix = "check that it is there, its rights, and that its disk has room"
+        if isinstance(error, OSError) and error.errno in _NO_ROOM | _NO_RIGHTS:
+            fix = "check its rights, and that its disk has room"
             where = f"{error.filename or 'standard output'}: {error.strerror}; {fix}"
             complaints.print(styled("perdix:", "bold red"), where)
             return 2

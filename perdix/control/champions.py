@@ -23,7 +23,7 @@ from perdix.models.registry import (
     FleetVersion,
     RegistryError,
     RegistryUnavailable,
-    TableGone,
+    StoreAway,
 )
 from perdix.models.registry.fleet_table import VERSION, Fleet, digest_of, is_whole, read_fleet
 
@@ -142,7 +142,7 @@ class Champions:
         model, for no other: its time-outs cannot eat every tick, nor a whole one. The last good version stays in use,
         and the note stays until it is fixed.
         """
-        away: RegistryUnavailable | None = None
+        away = False
         for name in FLEET_MODELS:
             believed = self.fleet(name)
             retry = self._retries.setdefault(name, _Retry())
@@ -150,12 +150,11 @@ class Champions:
             if self._registry is None or 0.0 < waits_s <= RETRY_LIMIT_S:
                 continue
             try:
-                if away is not None:
-                    raise away
+                if away:
+                    raise RegistryUnavailable("not asked, as MLflow could not be reached for another model")
                 self._fleets[name] = self._newest(self._registry, name, believed)
             except (RegistryError, OSError) as error:
-                if isinstance(error, RegistryUnavailable) and not isinstance(error, TableGone):
-                    away = error
+                away |= isinstance(error, RegistryUnavailable) and not isinstance(error, StoreAway)
                 retry.failed(now_s)
                 kept = f"version {believed.version} stays in use" if believed.version else "no champion: fallback"
                 self._notes[name] = f"{name}: {error}; {kept}"

@@ -259,9 +259,10 @@ class Reconciler:
         """Return for how long a rescale was seen to go on; while nobody looked it may have ended, and another begun."""
         since_s = entry.intent.made_s if entry.applied_s is None else entry.applied_s
         seen_s = self.now_s
-        for look in self.store.ledger.decisions(self.job, since_s=since_s) if self.store.lasts else ():
+        # A hold that is only counted on has its row from before the request was accepted
+        for look in self.store.ledger.decisions(self.job, since_s=entry.intent.made_s) if self.store.lasts else ():
             if seen_s - look.seen_s > SETTLE_S + self.interval_s:
-                return self.now_s - seen_s
+                return self.now_s - max(seen_s, since_s)
             seen_s = look.intent.made_s
         return self.now_s - since_s
 

@@ -266,5 +266,5 @@ def lease_name(job: StreamJob) -> str:
 
 
 def _late(job: StreamJob, now_s: float, deadline_s: float) -> JobStatus:
-    sentence = f"Not served: the soft deadline of {deadline_s:.0f} s came first; first in the next tick."
+    sentence = f"Not served: the soft deadline came first, {deadline_s:.0f} s into the tick; first in the next one."
     return JobStatus(job.name, Status.LATE, now_s, sentence)

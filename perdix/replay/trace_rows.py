@@ -122,8 +122,8 @@ def _refuse_parts_of_seconds(path: Path, name: str | None, rows: Rows) -> None:
         return
     what = f"the column '{name}'" if name else "the first column"
     raise SettingsError(
-        f"{path}: by {what} rows are {step_s:.3g} s apart; name it with its unit, which is days, hours or minutes, "
-        "rather (t_s if these are seconds)"
+        f"{path}: by {what} rows are {step_s:.3g} s apart; name the column with its unit, such as t_days, t_hours or "
+        "t_minutes (t_s if these are seconds)"
     )
 
 

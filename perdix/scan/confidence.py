@@ -30,9 +30,8 @@ def confidence(learned: Learned, workers: int, doubt: str = "") -> Confidence:
     ``doubt``: what that was measured contradicts what was learned, in words; empty where nothing does.
     """
     estimate = learned.capacities[workers]
-    known_days = round(
-        learned.known_days, 1
-    )  # as it is shown: a restart that lacks two minutes of a day costs no grade
+    # As it is shown: a restart that lacks two minutes of a day costs no grade
+    known_days = round(learned.known_days, 1)
     judged = [
         (_by_width(estimate), _capacity_reason(estimate)),
         (_at_least(known_days, DAYS), f"only {known_days:.1f} days of load are known"),

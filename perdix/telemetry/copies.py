@@ -20,46 +20,50 @@ LOOKED_AT: Final = 200  # times of a metric
 def as_one(samples: pd.DataFrame) -> pd.DataFrame:
     """Return samples in which a copy has worker, labels and kind of its original, so that samples of a time count once.
 
-    Copies come from different sources. Series of two workers that both have a name are none, however alike.
+    Copies come from different sources. Series of two workers that both have a name are none, however alike; one without
+    a name may be a copy of several, as of pods that followed each other.
 
     ``samples``: rows of the lake's ``samples`` with the ``labels`` (and ``kind``) of their series; others are returned
     as they are.
     """
     if not set(samples.columns) >= COLUMNS or samples["source"].nunique() < 2:
         return samples
-    original: dict[int, int] = {}
+    originals: dict[int, list[int]] = {}
     for _, rows in samples[samples["value"].notna()].groupby("metric", observed=True):
         if len(rows["source"].unique()) > 1:
-            original |= _originals(rows)
-    if not original:
+            originals |= _originals(rows)
+    if not originals:
         return samples
     same = [name for name in ("worker", "labels", "kind") if name in samples.columns]
     heads = samples.drop_duplicates("series_id").set_index("series_id")[same]
-    is_copy = samples["series_id"].isin(list(original))
-    found = samples.copy()
-    found.loc[is_copy, same] = heads.loc[found.loc[is_copy, "series_id"].map(original)].to_numpy()
+    found, times = samples.copy(), samples.groupby("series_id")["ts"]
+    for copy, of in originals.items():
+        left = samples["series_id"] == copy
+        for original in of:
+            found.loc[left, same] = heads.loc[original].to_numpy()
+            left &= ~samples["ts"].isin(times.get_group(original))
     return found
 
 
-def _originals(rows: pd.DataFrame) -> dict[int, int]:
-    """Return copy -> original of one metric's series: those with a worker come first, then those of more samples."""
+def _originals(rows: pd.DataFrame) -> dict[int, list[int]]:
+    """Return copy -> originals of one metric's series: those with a worker come first, then those of more samples."""
     workers = rows.drop_duplicates("series_id").set_index("series_id")["worker"].fillna("").to_dict()
     sources = {key: set(own) for key, own in rows.groupby("series_id")["source"]}
     sizes = rows["series_id"].value_counts()
     once = rows.drop_duplicates(["series_id", "ts"])
-    shared = once["ts"].value_counts().loc[lambda count: count > 1].index.sort_values()
+    shared = once.groupby("ts")["source"].nunique().loc[lambda count: count > 1].index.sort_values()
     looked_at = shared[:: max(1, len(shared) // LOOKED_AT)]
     table = once[once["ts"].isin(looked_at)].pivot_table("value", "ts", "series_id")
     values = {int(key): table[key].to_numpy(np.float64) for key in table.columns}
-    copies: dict[int, int] = {}
+    copies: dict[int, list[int]] = {}
     kept: list[int] = []
     for key in sorted(values, key=lambda key: (not workers[key], -int(sizes[key]), key)):
         possible = [one for one in kept if not sources[one] & sources[key] and not _two(workers[one], workers[key])]
-        found = next((one for one in possible if _alike(values[one], values[key])), None)
-        if found is None:
-            kept.append(key)
-        else:
+        found = [one for one in possible if _alike(values[one], values[key])]
+        if found:
             copies[key] = found
+        else:
+            kept.append(key)
     return copies
 
 

@@ -130,6 +130,23 @@ def test_days_that_were_observed_of_other_samples_are_observed_by_the_next_train
     assert set(lake.read("capacity_features", "ads", days=[days[3]])["cpu_load"].to_pylist()) == {0.25}
 
 
+def test_a_day_of_wrong_samples_is_not_made_features_of_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its observations are those of the samples before, which each training would only write once more."""
+    home = Home(tmp_path).make()
+    done: list[str] = []
+
+    def tasks(_: object, keys: list[dict[str, str]], task: Any) -> list[Answer]:
+        done.append(task.__name__)
+        return run_here(_, keys, task)
+
+    monkeypatch.setattr("perdix.assets.refresh.run_tasks", tasks)
+    for cpu, expected in ((0.5, ["write_observations", "write_features"]), (50.0, [])):
+        sampled(home, "ads", cpu, DAY)
+        done.clear()
+        Refresh(home, Lake(home.lake), lambda: None, load_suites(), START_S + 86_400.0, 14).run({"ads": ()})  # type: ignore[arg-type,return-value]
+        assert done == expected
+
+
 @pytest.mark.spark
 @pytest.mark.slow
 def test_a_job_whose_samples_are_wrong_goes_no_further_and_the_others_do(spark: object, tmp_path: Path) -> None:

@@ -202,7 +202,7 @@ class TestWithoutTimes:
 
     def test_parts_of_a_second_ask_for_the_unit(self, tmp_path: Path) -> None:
         halves = rows([0.5 * k for k in range(300)], [5] * 300, header="{},load\n")
-        with pytest.raises(SettingsError, match=r"rows are 0\.5 s apart.*name it with its unit.*hours"):
+        with pytest.raises(SettingsError, match=r"rows are 0\.5 s apart.*name the column with its unit.*hours"):
             recorded(written(tmp_path, halves.format("t")))
         assert recorded(written(tmp_path, halves.format("t_hours"))).step_s == 1_800.0
         assert recorded(written(tmp_path, halves.format("t_s"))).step_s == 0.5

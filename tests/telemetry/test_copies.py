@@ -52,6 +52,34 @@ def test_a_worker_that_a_dashboard_does_not_name_is_the_one_that_is_known() -> N
     assert observed(named, series(2, "b.csv", metric="throughput_per_s")).equals(alone)
 
 
+def test_a_short_copy_of_several_workers_counts_once() -> None:
+    """The dashboard was exported for the half hour of an incident, and the query for a day."""
+    times, rng = pd.date_range(DAY, periods=5_760, freq="15s", tz="UTC"), np.random.default_rng(0)
+    loads = [pd.DataFrame({"ts": times, "value": 1_000.0 + rng.normal(0.0, 50.0, 5_760)}) for _ in range(3)]
+    days = [
+        rows.assign(
+            metric="throughput_per_s",
+            worker=f"w{k}",
+            source="a.json",
+            series_id=k,
+            labels="{}",
+            kind="gauge",
+        )
+        for k, rows in enumerate(loads)
+    ]
+    copies = [
+        day[2_000:2_120].assign(source="b.csv", series_id=10 + k, labels='{"panel": "1"}') for k, day in enumerate(days)
+    ]
+    assert observed(*days, *copies).equals(observed(*days))
+
+
+def test_a_copy_without_a_worker_is_of_every_pod_in_turn() -> None:
+    before, after = ({"metric": "throughput_per_s", "worker": worker} for worker in ("pod-a", "pod-b"))
+    pods = (series(1, "a.json", **before)[:120], series(2, "a.json", **after)[120:])
+    found = observed(*pods, series(3, "b.csv", metric="throughput_per_s"))
+    assert np.nanmax(found["throughput_per_s"]) < 1_101.0
+
+
 @pytest.mark.parametrize(
     ("one", "other"),
     [

@@ -115,7 +115,7 @@ BUDGET = _of_job("rescale_budget_per_day", "How many of them the job file allows
 RETRAINS = _of_job("retrain_requests_open", "Retrainings that were asked for and not answered.", shown=ALWAYS)
 RETRAIN_AT = _of_job(
     "retrain_oldest_request_timestamp_seconds",
-    "When the oldest of them was asked for, or what it renews; absent when none is open.",
+    "When the oldest open request was made, or the expired one that it renews; absent when none is open.",
     shown=ALWAYS,
 )  # fmt: skip
 FAILURES = _of_job(
@@ -125,8 +125,8 @@ FAILURES = _of_job(
 )
 LEASE = _of_job(
     "lease_held",
-    "1 while a controller holds the job's lease; free for a tenth of each interval. Of operators: 0 where their loop "
-    "died, absent where it ended.",
+    "1 while a controller holds the job's lease; free for a tenth of each interval. Of operators at any time: 0 where "
+    "their loop died, absent where it ended.",
 )
 
 JOB_INFO = _of_job(
