@@ -24,7 +24,8 @@ CPU_NOISE = 0.01  # sd of a minute's CPU load around the line, believed before r
 NOISE_WEIGHT = 2.0  # how many samples that belief is worth
 RECORDS_SCATTER = 0.3  # of what scatters around a line, the share that may be throughput's: its slope is too flat then
 SPEED_SD = 0.15  # relative sd of workers' CPU per record (measured: 17 %)
-LEAST_BUSY = 0.003  # CPU load above idle that a job has at least, whatever it does
+LEAST_BUSY = 0.003  # CPU load above idle that a job has at least while it is busy, whatever it does
+IN_BURSTS = 1.5  # sds of the rate that a job has while it is busy, where it mostly has nothing to do
 AROUND = np.linspace(-3.0, 3.0, 11)  # standard deviations at which what is believed is looked at
 ORDERS = np.linspace(0.0, 1.0, 18)  # where a grid over orders of magnitude has its points, between the ends' logarithms
 MEAN_OF_HIGHEST = 0.5264  # where the mean of the highest of n normal deviates lies in their distribution (Blom)
@@ -53,7 +54,7 @@ def hottest_capacity(lines: Values, shares: Values, hottest_cpu: Values, idle: I
     ``hottest_cpu``: mean CPU load of whichever worker was hottest while this one had samples, shape ``(workers,)``.
     ``idle``: what is believed of the idle share before these lines.
     """
-    weight, cpu, rate, *_ = lines
+    weight, cpu, rate, _, rate_m2, _ = lines
     noise = _noise(lines)
     # CPU per record of each worker: by the samples' own slope, and by their mean above the idle share. Where the two
     # differ, the idle share is another.
@@ -65,7 +66,8 @@ def hottest_capacity(lines: Values, shares: Values, hottest_cpu: Values, idle: I
     own = own_var * ((cpu - idles[:, None]) / rate / mean_var + by_slope / slope_var)
 
     common, precision, scatter = _common(own, own_var)
-    commons = _per_record(common, precision, LEAST_BUSY / rate.mean())
+    busy_rate = np.maximum(rate, IN_BURSTS * np.sqrt(rate_m2 / weight))
+    commons = _per_record(common, precision, LEAST_BUSY / float(busy_rate.mean()))
     fit = -0.5 * ((idles - crossing.cpu) / crossing.sd) ** 2 - 0.5 * scatter
     # Before anything is seen, every order of magnitude of it is as likely as any other.
     fits = fit[:, None] - 0.5 * precision * (commons - common[:, None]) ** 2 - np.log(commons)

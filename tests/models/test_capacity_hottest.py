@@ -49,6 +49,17 @@ def test_a_nearly_idle_worker_is_not_believed_to_be_weak(idle, utilisation):
     assert found.log_sd > 0.4, "such a load is almost no evidence"
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_hours_in_which_next_to_nothing_comes_are_no_weakness(seed):
+    """Zoo 99001-14: of a job that is on and off a pause said that it takes a third, with an error of 18 %."""
+    utilisation = np.zeros(45)
+    utilisation[-1] = 0.02
+    found = believed(worker(utilisation, 0.25, 45, noise=0.004, seed=seed), idle=IdleShare(0.234, 0.015))
+    low, high = interval(found)
+    assert low < CAPACITY < high
+    assert found.log_sd > 0.3
+
+
 def test_a_burst_tells_what_hours_of_idling_do_not():
     utilisation = np.full(120, 0.015)
     quiet = believed(worker(utilisation, 0.12, 120))
