@@ -17,6 +17,7 @@ from perdix.telemetry.lake import Lake
 from perdix.telemetry.observations import observe
 from perdix.telemetry.partitions import Manifest, content_of
 
+FEW = 0.05  # of the samples: exports that overlap by minutes
 MADE_OF = "made_of"  # in what is counted of a partition: of which samples its rows were made (:func:`content_of`)
 
 
@@ -34,6 +35,17 @@ def write_observations(key: Mapping[str, Any]) -> dict[str, Any]:
     lake.replace("job_observations", job, day, of_job, counts={**asdict(counts), **noted})
     lake.replace("worker_observations", job, day, of_workers)
     return {"job_rows": len(of_job), "worker_rows": len(of_workers), **asdict(counts)}
+
+
+def came_twice(key: Mapping[str, Any], counts: Mapping[str, Any]) -> str:
+    """Return in words that many samples of a job and day are counted as copies of others; empty where few are."""
+    read, twice = counts.get("read", 0), counts.get("duplicate", 0)
+    if twice <= FEW * read:
+        return ""
+    return (
+        f"{key['job']}, {key['day']}: {twice} of {read} samples count once with others, of the same series or equal to "
+        "the last digit in another export; where these are two, name their workers, or export the sum"
+    )
 
 
 def samples_with_kind(lake: Lake, job: str, day: str) -> pd.DataFrame:

@@ -21,6 +21,9 @@ ONE_JOB = "perdix/job"  # tag of a run that checks and observes this job only
 def observations(context: dg.AssetExecutionContext, workspace: Workspace, spark: Spark) -> dg.MaterializeResult:
     """Metrics of each job (``job_observations``) and worker (``worker_observations``) on one grid, gaps kept."""
     answers = _per_job_and_day(context, workspace, spark, "samples", observation_tasks.write_observations)
+    for answer in answers:
+        if sentence := observation_tasks.came_twice(answer.key, answer.result):
+            context.log.warning(sentence)
     counted = ("read", "used", "masked", "duplicate", "outside", "out_of_order", "resets")
     totals = {name: sum(answer.result.get(name, 0) for answer in answers) for name in counted}
     return _result(answers, ("job_rows", "worker_rows", *counted), {**totals, "dagster/row_count": _rows(answers)})

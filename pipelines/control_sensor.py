@@ -22,7 +22,7 @@ from perdix.control.job_files import FollowedFiles
 from perdix.control.live import holder_name, job_files, live_io
 from perdix.control.tick_io import TickIO
 from perdix.pipelines.rescaled_jobs import review_jobs, review_of
-from perdix.pipelines.retention import forget_reviews, forget_ticks
+from perdix.pipelines.retention import FORGETS_EACH_S, forget_reviews, forget_ticks
 from perdix.settings.home import Home
 from perdix.settings.product import ControlSettings, load_product_settings
 from perdix.settings.yaml_files import SettingsError
@@ -86,11 +86,12 @@ def control_loop(context: dg.SensorEvaluationContext, workspace: Workspace) -> d
     )
     for complaint in (*files.complaints, *report.notes):
         context.log.warning(complaint)
-    try:
-        forget_ticks(context.instance, DECISIONS)
-        forget_reviews(context.instance, review_jobs.name, report.finished_s)
-    except Exception as error:  # of a database that is locked, say: what is not removed now, a later tick removes
-        context.log.warning(f"old ticks and reviews were not removed: {type(error).__name__}: {error}")
+    if report.finished_s % FORGETS_EACH_S < settings.tick_interval_s:
+        try:
+            forget_ticks(context.instance, DECISIONS)
+            forget_reviews(context.instance, review_jobs.name, report.finished_s)
+        except Exception as error:  # of a database that is locked, say: what is not removed now, a later tick removes
+            context.log.warning(f"old ticks and reviews were not removed: {type(error).__name__}: {error}")
     known = set(context.instance.get_dynamic_partitions(stream_jobs.name or ""))
     unknown = sorted(set(files.jobs) - known)
     rescaled, sentence = report.rescaled, tick_sentence(report)

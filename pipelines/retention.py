@@ -13,6 +13,7 @@ from sqlalchemy import select
 
 KEPT_TICKS = 20_000  # of the loop: two weeks of one a minute, some 8 kB each
 KEPT_REVIEWS_S = 30 * 86_400.0
+FORGETS_EACH_S = 3_600.0  # in one tick of these seconds: it takes some 50 ms
 RUNS_AT_ONCE, TICKS_AT_ONCE = 20, 1_000  # what is left, the next call removes
 ENDED = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
 

@@ -50,6 +50,14 @@ def observed(lake: Lake, job: str) -> Path:
     return path
 
 
+def a_week(home: Home) -> list[str]:
+    """Put samples of seven days into the lake; returns the days."""
+    days = [f"2026-03-0{n}" for n in range(1, 8)]
+    for day in days:
+        sampled(home, "ads", 0.5, day)
+    return days
+
+
 @pytest.mark.parametrize("broken", ["manifest", "data"])
 def test_a_job_whose_files_in_the_lake_are_broken_goes_no_further_and_the_others_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str
@@ -90,9 +98,7 @@ def test_days_whose_observation_was_cut_are_observed_by_the_next_training(
 ) -> None:
     """Their samples are in the lake, so nothing pulls or ingests them again."""
     home = Home(tmp_path).make()
-    lake, days = Lake(home.lake), [f"2026-03-0{n}" for n in range(1, 8)]
-    for day in days:
-        sampled(home, "ads", 0.5, day)
+    lake, days = Lake(home.lake), a_week(home)
     monkeypatch.setattr("perdix.assets.refresh.run_tasks", run_here)
     now_s = START_S + 30 * 86_400.0
     refresh = Refresh(home, lake, lambda: None, load_suites(), now_s, 5)  # type: ignore[arg-type,return-value]
@@ -106,9 +112,7 @@ def test_days_that_were_observed_of_other_samples_are_observed_by_the_next_train
 ) -> None:
     """As when a corrected export replaced them, and the run ended before it had observed them."""
     home = Home(tmp_path).make()
-    lake, days = Lake(home.lake), [f"2026-03-0{n}" for n in range(1, 8)]
-    for day in days:
-        sampled(home, "ads", 0.5, day)
+    lake, days = Lake(home.lake), a_week(home)
     done: list[str] = []
 
     def tasks(_: object, keys: list[dict[str, str]], task: Any) -> list[Answer]:

@@ -121,13 +121,19 @@ def _full(window: Window) -> Window:
     return replace(window, job_metrics={**window.job_metrics, "memory_ratio": share})
 
 
-def test_a_waiting_rollback_goes_no_further_than_bounds_that_were_lowered(store: StateStore) -> None:
+def with_a_waiting_rollback(store: StateStore) -> Rig:
+    """A job of three workers whose way back to eight was refused a minute ago."""
     rig = Rig.of(store, 10_000.0, scale_out=3, policy=static(3))
     back = Intent("orders", rig.now_s, rig.now_s, 3, 8, "perdix", Reason.ROLLBACK, "back to 8", rig.now_s + 900, {}, {})
     store.ledger.record(back)
     rig.target.refusing = TargetError("503: rebalancing")
     rig.minutes(1)
     rig.target.refusing = None
+    return rig
+
+
+def test_a_waiting_rollback_goes_no_further_than_bounds_that_were_lowered(store: StateStore) -> None:
+    rig = with_a_waiting_rollback(store)
     rig.job = rig.job.model_copy(update={"bounds": Bounds(minimum=1, maximum=4)})
     (report,) = rig.minutes(1)
     assert [size for size, _ in rig.target.asked] == [8, 4]
@@ -136,12 +142,7 @@ def test_a_waiting_rollback_goes_no_further_than_bounds_that_were_lowered(store:
 
 
 def test_a_waiting_rollback_outlasts_a_pause_in_which_the_bounds_are_lowered(store: StateStore) -> None:
-    rig = Rig.of(store, 10_000.0, scale_out=3, policy=static(3))
-    back = Intent("orders", rig.now_s, rig.now_s, 3, 8, "perdix", Reason.ROLLBACK, "back to 8", rig.now_s + 900, {}, {})
-    store.ledger.record(back)
-    rig.target.refusing = TargetError("503: rebalancing")
-    rig.minutes(1)
-    rig.target.refusing = None
+    rig = with_a_waiting_rollback(store)
     paused = {"bounds": Bounds(minimum=1, maximum=4), "paused_until": datetime.fromtimestamp(rig.now_s + 90, UTC)}
     rig.job = rig.job.model_copy(update=paused)
     assert [report.status for report in rig.minutes(2)] == [Status.PAUSED, Status.ACTING]

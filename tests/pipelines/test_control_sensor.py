@@ -57,6 +57,7 @@ def test_a_tick_in_which_nothing_happened_leaves_no_log_file_and_old_ticks_go(
     opened: list[str] = []
     forgotten: list[object] = []
     monkeypatch.setattr("perdix.pipelines.control_sensor.forget_ticks", lambda _, asset: forgotten.append(asset))
+    monkeypatch.setattr("perdix.pipelines.control_sensor.FORGETS_EACH_S", 1.0)
     monkeypatch.setattr(dg.SensorEvaluationContext, "log", property(lambda _: opened.append("log") or getLogger()))
     with (
         dg.instance_for_test(temp_dir=str(tmp_path)) as instance,
