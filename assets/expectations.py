@@ -197,7 +197,7 @@ def _rows_like(rows: Frame, outcome: ExpectationOutcome, shown: Sequence[str]) -
     kept = list(dict.fromkeys(name for name in (*columns, *shown) if name in rows.columns))
     if not columns or not tuples or any(None in values for values in tuples):
         return outcome.examples
-    alike = [reduce(and_, (rows[name] == value for name, value in zip(columns, one, strict=True))) for one in tuples]
+    alike = [reduce(and_, (rows[name] == value for name, value in zip(columns, row, strict=True))) for row in tuples]
     chosen = rows[reduce(or_, alike)][kept]  # the same words for pandas and Spark
     if isinstance(chosen, pd.DataFrame):
         picked = chosen.head(MOST_EXAMPLES).to_dict("records")

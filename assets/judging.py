@@ -33,12 +33,12 @@ class Judged:
         some_go_on = any(key not in self.blocked for key in here)
         fails = {key: {rule.name for rule in failed} for key, failed in self.blocked.items()}
         found = []
-        for one in self.together:
-            jobs = tuple(dict.fromkeys(job for job, day in here if one.name in fails.get((job, day), ())))
-            elsewhere = not jobs and any(one.name in names for names in fails.values())
-            success = not jobs and (one.success or elsewhere)
-            severity = "warning" if some_go_on and not success else one.severity
-            found.append(replace(one, success=success, severity=severity, blocked=jobs))
+        for candidate in self.together:
+            jobs = tuple(dict.fromkeys(job for job, day in here if candidate.name in fails.get((job, day), ())))
+            elsewhere = not jobs and any(candidate.name in names for names in fails.values())
+            success = not jobs and (candidate.success or elsewhere)
+            severity = "warning" if some_go_on and not success else candidate.severity
+            found.append(replace(candidate, success=success, severity=severity, blocked=jobs))
         return found
 
 

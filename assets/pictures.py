@@ -58,7 +58,7 @@ def cpu_throughput_lines(job: str, features: pd.DataFrame, lines: Mapping[str, F
         label = str(worker) if index < _MOST_LEGEND else None
         for start, end, style, name in ((lowest, reach, "-", label), (reach, cpu_at_capacity, (0, (3, 2)), None)):
             cpu = np.linspace(start, end, 20)
-            axes.plot(cpu, [fit.predict(one) for one in cpu], color=colour, lw=1.4, ls=style, label=name)
+            axes.plot(cpu, [fit.predict(load) for load in cpu], color=colour, lw=1.4, ls=style, label=name)
     axes.axvline(cpu_at_capacity, color=GREY, lw=0.8)
     axes.set_xlim(left=0.0)
     axes.set_xlabel("CPU load of the worker (one-minute mean)")

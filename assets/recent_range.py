@@ -55,14 +55,14 @@ def recent_range(context: dg.AssetExecutionContext, workspace: Workspace, spark:
     home, lake, now_s = workspace.paths(), workspace.lake(), WallClock().now_s()
     history_days = workspace.settings().training.history_days
     pulled = []
-    for one in pull_missing(live, home, lake, now_s, history_days=history_days):
-        pulled.append(one)
-        context.log.info(f"{one.job}: {one.sentence()}")
-        for problem in one.problems:
-            context.log.warning(f"{one.job}: {problem}")
+    for pull in pull_missing(live, home, lake, now_s, history_days=history_days):
+        pulled.append(pull)
+        context.log.info(f"{pull.job}: {pull.sentence()}")
+        for problem in pull.problems:
+            context.log.warning(f"{pull.job}: {problem}")
     suites = load_suites(workspace.conf_part("expectations"))
     refresh = Refresh(home, lake, spark.session, suites, now_s, history_days)
-    anew = {one.job: {*one.days, _day(one.from_s)} for one in pulled if one.days}
+    anew = {pull.job: {*pull.days, _day(pull.from_s)} for pull in pulled if pull.days}
     refresh.run({job: anew.get(job, ()) for job in context.partition_keys})
     for job, problems in refresh.problems.items():
         for problem in problems:
@@ -78,15 +78,15 @@ def _day(at_s: float) -> str:
 
 def _result(context: dg.AssetExecutionContext, pulled: list["PulledRange"], refresh: Refresh) -> dg.MaterializeResult:
     rows = []
-    for one in pulled:
+    for pull in pulled:
         own: dict[str, Any] = {
-            "job": one.job,
-            "from": datetime.fromtimestamp(one.from_s, UTC).isoformat(timespec="seconds"),
-            "until": datetime.fromtimestamp(one.until_s, UTC).isoformat(timespec="seconds"),
-            "samples": one.samples,
-            "problems": "; ".join([*one.problems, *refresh.problems[one.job]]),
+            "job": pull.job,
+            "from": datetime.fromtimestamp(pull.from_s, UTC).isoformat(timespec="seconds"),
+            "until": datetime.fromtimestamp(pull.until_s, UTC).isoformat(timespec="seconds"),
+            "samples": pull.samples,
+            "problems": "; ".join([*pull.problems, *refresh.problems[pull.job]]),
         }
-        context.add_asset_metadata({**own, "job": one.job}, partition_key=one.job)
+        context.add_asset_metadata({**own, "job": pull.job}, partition_key=pull.job)
         rows.append(own)
     incomplete = [row["job"] for row in rows if row["problems"]]
     failed = [outcome for outcomes in refresh.outcomes.values() for outcome in outcomes if not outcome.success]
@@ -99,7 +99,7 @@ def _result(context: dg.AssetExecutionContext, pulled: list["PulledRange"], refr
     return dg.MaterializeResult(
         metadata={
             "jobs": len(pulled),
-            "pulled_samples": sum(one.samples for one in pulled),
+            "pulled_samples": sum(pull.samples for pull in pulled),
             "incomplete": len(incomplete),
             "ranges": records(sorted(rows, key=lambda row: not row["problems"]), COLUMNS),
             **ingest_metadata(refresh.reports),

@@ -123,7 +123,7 @@ class Refresh:
         self.outcomes[table] = judged.outcomes()
         days: dict[tuple[str, str], list[str]] = {}
         for (job, day), failed in judged.blocked.items():
-            why = why_blocked(table, [(one.name, one.meaning) for one in failed])
+            why = why_blocked(table, [(check.name, check.meaning) for check in failed])
             days.setdefault((job, why), []).append(day)
         for (job, why), some in days.items():
             self.problems[job].append(f"not trained on {', '.join(some)}: {why}")

@@ -79,8 +79,8 @@ def operator_samples(
             found, path, sampled, left = sample_job(context, workspace, config, job)
         except (SettingsError, RuntimeError) as error:
             raise dg.Failure(f"{job}: {error}") from error
-        for one in found.failed:
-            context.log.warning(f"{job}: {one.cpu_cores:g} cores, {one.memory_mb:g} MB: {one.why}")
+        for size in found.failed:
+            context.log.warning(f"{job}: {size.cpu_cores:g} cores, {size.memory_mb:g} MB: {size.why}")
         for note in found.notes:
             if note != left:
                 context.log.warning(f"{job}: {note}")

@@ -20,7 +20,7 @@ Point = tuple[float, float]
 def samples_picture(found: OperatorSamples, sizes: Grid, twin: OperatorTwinParameters | None = None) -> bytes:
     """Draw the two sweeps: samples in the order of the resource, steps in units, failures, and a twin's true curve."""
     most_cpu, most_mb = sizes.size(sizes.largest)
-    failed = {(one.cpu_cores, one.memory_mb) for one in found.failed}
+    failed = {(size.cpu_cores, size.memory_mb) for size in found.failed}
     figure, grid = canvas(2, 2, width_in=12.0, height_in=5.2, height_ratios=(3, 1), same_x=False)
     for column, (axis, name) in enumerate(((sizes.cpu, "cores"), (sizes.memory, "memory (MB)"))):
         held = most_mb if column == 0 else most_cpu

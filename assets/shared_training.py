@@ -97,7 +97,7 @@ def fit_shared(key: Mapping[str, Any]) -> dict[str, Any]:
     if not starts_s:
         raise ValueError(f"none of {len(key['jobs'])} sampled jobs has a history long enough to judge a forecast on")
     until_s = min(starts_s) if key["early"] else _common_end_s([history.end_s for history in histories.values()])
-    before = {job: until(one, until_s) for job, one in histories.items() if one.start_s < until_s}
+    before = {job: until(history, until_s) for job, history in histories.items() if history.start_s < until_s}
     state = FAMILIES[key["family"]].fit_shared(list(before.values()), horizon_s=key["horizon_s"], seed=key["seed"])  # type: ignore[attr-defined]
     return {"state": to_text(state), "until_s": until_s, "jobs": list(before), "skipped": skipped}
 
@@ -128,7 +128,9 @@ class SharedStore:
     def write(self, family: str, fingerprint: str, models: Sequence[Mapping[str, Any]]) -> None:
         """Keep a family's models: mappings with ``state`` (JSON text) and ``until_s``."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        kept = [{"name": name_of(one["state"]), "until_s": one["until_s"], "state": one["state"]} for one in models]
+        kept = [
+            {"name": name_of(model["state"]), "until_s": model["until_s"], "state": model["state"]} for model in models
+        ]
         part = self.path(family).with_suffix(".part")
         part.write_bytes(orjson.dumps({"fingerprint": fingerprint, "models": kept}))
         part.replace(self.path(family))
@@ -143,7 +145,7 @@ class SharedStore:
     def texts(self, families: Iterable[str]) -> dict[str, str]:
         """Return name -> JSON text of every model kept of some families."""
         documents = [orjson.loads(self.path(family).read_bytes()) for family in families if self.path(family).exists()]
-        return {one["name"]: one["state"] for document in documents for one in document["models"]}
+        return {model["name"]: model["state"] for document in documents for model in document["models"]}
 
 
 def fingerprint_of(lake: Lake, jobs: Sequence[str], settings: Mapping[str, Any], now_s: float) -> str:
@@ -176,5 +178,6 @@ def _models(path: Path, _written_ns: int) -> tuple[SharedModel, ...]:
     """Read shared models once per process of Spark's, not once per job."""
     document = orjson.loads(path.read_bytes())
     return tuple(
-        SharedModel(one["name"], float(one["until_s"]), orjson.loads(one["state"])) for one in document["models"]
+        SharedModel(model["name"], float(model["until_s"]), orjson.loads(model["state"]))
+        for model in document["models"]
     )

@@ -71,8 +71,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     prices = load_prices(asked.prices)
     prices.check_type(asked.instance_type)
     campaign = _campaign(asked)
-    for one in campaign.failed:
-        print(f"failed: {one.policy}, seed {one.seed}: {one.reason}", file=sys.stderr)
+    for failure in campaign.failed:
+        print(f"failed: {failure.policy}, seed {failure.seed}: {failure.reason}", file=sys.stderr)
     rows = list(_rows(campaign, prices, asked.instance_type))
     times = list(_times(prices))
     if asked.json:
@@ -110,7 +110,7 @@ def _campaign(asked: argparse.Namespace) -> Campaign:
 
 
 def _rows(campaign: Campaign, prices: PriceList, instance_type: str) -> Iterator[Row]:
-    policies = list(dict.fromkeys(one.outcome.policy for one in campaign.played))
+    policies = list(dict.fromkeys(replay.outcome.policy for replay in campaign.played))
     for policy in [*policies, "clairvoyant"]:
         for per, billing in BILLINGS.items():
             billed_so = prices.model_copy(update={"billing": billing})
@@ -121,21 +121,21 @@ def _rows(campaign: Campaign, prices: PriceList, instance_type: str) -> Iterator
                 bills = (
                     list(found.clairvoyants.values())
                     if policy == "clairvoyant"
-                    else [one.outcome.bill for one in found.played if one.outcome.policy == policy]
+                    else [charge.outcome.bill for charge in found.played if charge.outcome.policy == policy]
                 )
-                yield _row(policy, per, released, [one for one in bills if one is not None])
+                yield _row(policy, per, released, [charge for charge in bills if charge is not None])
 
 
 def _row(policy: str, per: str, released: str, bills: Sequence[Bill]) -> Row:
-    costs = np.array([one.cost for one in bills])
+    costs = np.array([charge.cost for charge in bills])
     return Row(
         policy,
         per,
         released,
         float(costs.mean()),
         float(costs.std(ddof=1)) if len(costs) > 1 else 0.0,
-        float(sum(one.wasted_cost for one in bills) / costs.sum()),
-        float(np.mean([one.leases for one in bills])),
+        float(sum(charge.wasted_cost for charge in bills) / costs.sum()),
+        float(np.mean([charge.leases for charge in bills])),
     )
 
 
@@ -146,7 +146,8 @@ def _print(rows: Sequence[Row]) -> None:
         for per in BILLINGS:
             mine = {row.released: row for row in rows if (row.policy, row.billed_per) == (policy, per)}
             cells = [
-                f"{one.cost:.2f} ± {one.cost_sd:.2f}, {one.wasted_share:.0%}, {one.leases:.0f}" for one in mine.values()
+                f"{charge.cost:.2f} ± {charge.cost_sd:.2f}, {charge.wasted_share:.0%}, {charge.leases:.0f}"
+                for charge in mine.values()
             ]
             print(f"| {policy} | {per} | {' | '.join(cells)} |")
 

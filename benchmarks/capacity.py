@@ -165,12 +165,12 @@ def _print(found: list[Case], loops: list[Loop]) -> None:
     )
     print(f"{'learnt from':32} {'rows':>5} {'measured':>9} {'perdix':>9} {'off':>7} {'90 % interval':>19} {'holds':>5} "
           f"{'no skew':>8} {'ratio':>8}")  # fmt: skip
-    for one in found:
-        interval = f"{one.low_per_s:,.0f}-{one.high_per_s:,.0f}"
-        print(f"{one.name:32} {one.samples:5} {one.measured_per_s:9,.0f} {one.perdix_per_s:9,.0f} "
-              f"{one.off(one.perdix_per_s):+7.1%} {interval:>19} {'yes' if one.covered else 'NO':>5} "
-              f"{one.off(one.unskewed_line_per_s):+8.1%} "
-              f"{one.off(one.ratio_per_s):+8.1%}")  # fmt: skip
+    for point in found:
+        interval = f"{point.low_per_s:,.0f}-{point.high_per_s:,.0f}"
+        print(f"{point.name:32} {point.samples:5} {point.measured_per_s:9,.0f} {point.perdix_per_s:9,.0f} "
+              f"{point.off(point.perdix_per_s):+7.1%} {interval:>19} {'yes' if point.covered else 'NO':>5} "
+              f"{point.off(point.unskewed_line_per_s):+8.1%} "
+              f"{point.off(point.ratio_per_s):+8.1%}")  # fmt: skip
     truth = measured_capacity("ramp")
     print(f"\nRamp learnt online, one-minute loops; saturated at {truth:,.0f}/s")
     print(f"{'loop':>4} {'CPU':>5} {'perdix':>9} {'off':>7} {'holds':>5} {'ratio':>8}")
@@ -189,7 +189,9 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     found, loops = cases(), online_ramp()
     if wanted.json:
-        shown = [asdict(one) | {"off": one.off(one.perdix_per_s), "covered": bool(one.covered)} for one in found]
+        shown = [
+            asdict(point) | {"off": point.off(point.perdix_per_s), "covered": bool(point.covered)} for point in found
+        ]
         print(json.dumps({"cases": shown, "online_ramp": [asdict(loop) for loop in loops]}, default=float))
     else:
         _print(found, loops)

@@ -139,19 +139,19 @@ def never_ran(seed: int, jobs: int, processes: int) -> Iterator[dict[str, Any]]:
         found += cast("list[Foreseen]", of_job)
     for side in ("fewer", "between", "more", "all"):
         for partitions in (False, True):
-            chosen = [one for one in found if one.partitions is partitions and side in (one.side, "all")]
+            chosen = [case for case in found if case.partitions is partitions and side in (case.side, "all")]
             if chosen:
                 yield {"workers": side, "partitions": partitions, **_summary(chosen)}
 
 
 def _summary(found: Iterable[Foreseen]) -> dict[str, float]:
-    off = np.array([one.off for one in found])
+    off = np.array([case.off for case in found])
     return {
         "estimates": len(off),
         "mean_pct": 100.0 * float(off.mean()),
         "rms_pct": 100.0 * math.sqrt(float((off**2).mean())),
         "within_8_pct": 100.0 * float((np.abs(off) <= 0.08).mean()),
-        "held_pct": 100.0 * float(np.mean([one.held for one in found])),
+        "held_pct": 100.0 * float(np.mean([case.held for case in found])),
     }
 
 

@@ -78,9 +78,9 @@ def _flink(asked: argparse.Namespace) -> list[Row]:
 
 def _kafka(asked: argparse.Namespace) -> list[Row]:
     runs = [
-        (load_dataflow(name), one)
+        (load_dataflow(name), label)
         for name, who in (("heron-wordcount-kafka", ON_HERON), ("flink-wordcount-kafka", ON_FLINK))
-        for one in (*who.split(","), TUNED)
+        for label in (*who.split(","), TUNED)
     ]
     outcomes = _played(asked, runs)
     return _printed(asked, [{"dataflow": outcome.dataflow, **_row(outcome)} for outcome in outcomes])
@@ -97,7 +97,7 @@ def _skew(asked: argparse.Namespace) -> list[Row]:
 
 
 def _compared(asked: argparse.Namespace, parameters: DataflowParameters, who: str) -> list[Row]:
-    outcomes = _played(asked, [(parameters, one) for one in who.split(",")])
+    outcomes = _played(asked, [(parameters, label) for label in who.split(",")])
     return _printed(asked, [_row(outcome) for outcome in outcomes])
 
 
@@ -149,8 +149,8 @@ def _started(parameters: DataflowParameters, start: int) -> DataflowParameters:
     factor = start / best[parameters.shown]
     scaled = {
         name: max(1, min(round(best[name] * factor), parameters.maximum(name)))
-        for name, one in parameters.operators.items()
-        if one.may_scale
+        for name, operator in parameters.operators.items()
+        if operator.may_scale
     }
     return parameters.with_start(scaled)
 
@@ -159,12 +159,12 @@ def _bent(parameters: DataflowParameters, factor: float) -> DataflowParameters:
     """Return the dataflow with so many times the contention; at its optimum every operator takes as much as before."""
     best = optimum(parameters, parameters.target_per_s(0))
     operators = {}
-    for name, one in parameters.operators.items():
-        over = one.overhead.model_copy(update={"contention": factor * one.overhead.contention})
-        bent = one.model_copy(update={"overhead": over})
-        if one.cost_us is not None:
-            same = one.true_cost_s(best[name]) / bent.true_cost_s(best[name])
-            bent = bent.model_copy(update={"cost_us": one.cost_us * same})
+    for name, operator in parameters.operators.items():
+        over = operator.overhead.model_copy(update={"contention": factor * operator.overhead.contention})
+        bent = operator.model_copy(update={"overhead": over})
+        if operator.cost_us is not None:
+            same = operator.true_cost_s(best[name]) / bent.true_cost_s(best[name])
+            bent = bent.model_copy(update={"cost_us": operator.cost_us * same})
         operators[name] = bent
     return parameters.model_copy(update={"operators": operators})
 
@@ -177,10 +177,10 @@ def _played(asked: argparse.Namespace, runs: Sequence[tuple[DataflowParameters, 
     ]
     found = side_by_side([Task(_play, case) for case in cases], processes=asked.processes)
     outcomes = []
-    for case, one in zip(cases, found, strict=True):
-        if not isinstance(one, DataflowPlayed):
-            raise SystemExit(f"{case.parameters.name}, {case.contender.label}, seed {case.seed}: {one}")
-        outcomes.append(one.outcome)
+    for case, replay in zip(cases, found, strict=True):
+        if not isinstance(replay, DataflowPlayed):
+            raise SystemExit(f"{case.parameters.name}, {case.contender.label}, seed {case.seed}: {replay}")
+        outcomes.append(replay.outcome)
     return outcomes
 
 

@@ -35,7 +35,7 @@ DAY_MINUTES = 1_440
 LEVEL_PER_S = 10_000.0
 TRACES = ("tm_6h_100K_max", "sine_60000_6h", "advertising_6h_550K_max")
 CHAMPIONS: Mapping[str, Mapping[str, type[Member]]] = {
-    "ensemble": {one.family: one for one in (LastValue, Linear, DampedTrend, AutoArima)},
+    "ensemble": {member.family: member for member in (LastValue, Linear, DampedTrend, AutoArima)},
     "auto-arima": {AutoArima.family: AutoArima},
     "damped-trend": {DampedTrend.family: DampedTrend},
 }

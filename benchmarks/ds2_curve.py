@@ -177,8 +177,8 @@ def main() -> None:
         f"{'':<40}{'reconfigurations':>16}{'fewer':>9}{'over 2':>11}{'most':>6}{'at goal':>12}{'below':>10}"
         f"{'above':>10}{'mean':>8}{'most':>6}"
     )
-    for name, one in (("", truth), (", were it linear", truth.linear())):
-        everywhere(f"every start{name}", one, seeds)
+    for name, curve in (("", truth), (", were it linear", truth.linear())):
+        everywhere(f"every start{name}", curve, seeds)
     low, high = truth.per_s[3], truth.per_s[23]
     wave = [float(low + (high - low) * (1 - np.cos(2 * np.pi * k / 12)) / 2) for k in range(12)] * 5
     following("wave", truth, dict.fromkeys(seeds, wave))

@@ -154,11 +154,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         forecaster=asked.forecaster,
     )
     campaign = run_hosts_campaign(setup, processes=asked.processes)
-    for one in campaign.failed:
-        raise SystemExit(f"{one.policy}, seed {one.seed}: {one.reason}")
-    outcomes = [one.outcome for one in campaign.played]
+    for failure in campaign.failed:
+        raise SystemExit(f"{failure.policy}, seed {failure.seed}: {failure.reason}")
+    outcomes = [replay.outcome for replay in campaign.played]
     found = {
-        pattern: columns([one for one in outcomes if one.pattern == pattern], {PLAIN: asked.btu, AHEAD: asked.ahead})
+        pattern: columns(
+            [outcome for outcome in outcomes if outcome.pattern == pattern], {PLAIN: asked.btu, AHEAD: asked.ahead}
+        )
         for pattern in asked.patterns
     }
     if asked.json:
@@ -178,9 +180,9 @@ def columns(outcomes: Sequence[HostsOutcome], labels: Mapping[str, str] | None =
         label = (labels or {}).get(policy, policy)
         for unit in UNITS:
             runs = [outcome for outcome in outcomes if outcome.policy in (label, f"{label}:unit_min={unit}")]
-            bills = [next(bill for bill in one.bills if bill.unit_min == unit) for one in runs]
+            bills = [next(bill for bill in run.bills if bill.unit_min == unit) for run in runs]
             mine[unit] = Column(
-                {level: tuple(100.0 * one.compliance[level] for one in runs) for level in LEVELS},
+                {level: tuple(100.0 * run.compliance[level] for run in runs) for level in LEVELS},
                 tuple(bill.resource_cost for bill in bills),
                 {level: tuple(bill.total_cost[level] for bill in bills) for level in LEVELS},
             )
@@ -274,10 +276,11 @@ def _signs(title: str, found: Mapping[str, Sequence[Compared]]) -> None:
     print(f"\n{title} that come out with the printed sign\n")
     kinds: dict[str, list[bool]] = {}
     for pattern, compared in found.items():
-        for one in compared:
-            kinds.setdefault(one.what, []).append(one.as_printed)
-            if not one.as_printed:
-                print(f"otherwise: {pattern}, {one.what}: printed {one.printed:+.1f}, found {one.found:+.1f}")
+        for comparison in compared:
+            kinds.setdefault(comparison.what, []).append(comparison.as_printed)
+            if not comparison.as_printed:
+                signed = f"printed {comparison.printed:+.1f}, found {comparison.found:+.1f}"
+                print(f"otherwise: {pattern}, {comparison.what}: {signed}")
     for what, signs in kinds.items():
         print(f"{what}: {sum(signs)} of {len(signs)}")
     right = [sign for signs in kinds.values() for sign in signs]
@@ -288,14 +291,19 @@ def _plain(pattern: str, found: Columns) -> object:
     return {
         "columns": {
             policy: {
-                str(unit): {"compliance_pct": one.compliance, "resource_cost": one.resource, "total_cost": one.total}
-                for unit, one in mine.items()
+                str(unit): {"compliance_pct": bill.compliance, "resource_cost": bill.resource, "total_cost": bill.total}
+                for unit, bill in mine.items()
             }
             for policy, mine in found.items()
         },
         "comparisons": [
-            {"what": one.what, "printed": one.printed, "found": one.found, "as_printed": one.as_printed}
-            for one in (*comparisons(pattern, found), *orders(pattern, found))
+            {
+                "what": comparison.what,
+                "printed": comparison.printed,
+                "found": comparison.found,
+                "as_printed": comparison.as_printed,
+            }
+            for comparison in (*comparisons(pattern, found), *orders(pattern, found))
         ],
     }
 

@@ -168,7 +168,7 @@ def rows(seeds: int) -> Iterator[Row]:
             held_out_predictions(family, points, most, range(len(points)), seed=seed),
             held_out_predictions(family, points, most, sizes, seed=seed, without_their_maximum=True),
         )
-        yield Row(family.family, seed, *(Judgement.of(one, latency, over) for one in found))
+        yield Row(family.family, seed, *(Judgement.of(part, latency, over) for part in found))
 
 
 def regressions() -> dict[str, dict[str, float]]:
@@ -187,7 +187,7 @@ def walked(family: type[PublishedLatency] | type[UtilisationLatency], workers: i
     model: Any = family.fit(*profile())
     run = measured.phoebe("cars", f"baseline_{workers}")
     whole = len(run.arrived) // MINUTE_S * MINUTE_S
-    rates, latency = (one[:whole].reshape(-1, MINUTE_S).mean(axis=1) for one in (run.arrived, run.latency_ms))
+    rates, latency = (values[:whole].reshape(-1, MINUTE_S).mean(axis=1) for values in (run.arrived, run.latency_ms))
     seconds = MINUTE_S * np.arange(len(rates))
     steady = np.append(False, latency[:-1] <= OVERLOADED_MS)
     for failed_s in measured.FAILURES_S:
@@ -198,7 +198,7 @@ def walked(family: type[PublishedLatency] | type[UtilisationLatency], workers: i
         if learning:
             model = model.learned(workers, float(rate), float(latency_ms))
     together = LatencyPredictions(
-        np.concatenate([one.latency_ms for one in found]), np.concatenate([one.normal for one in found])
+        np.concatenate([part.latency_ms for part in found]), np.concatenate([part.normal for part in found])
     )
     return Walk(family.family, learning, workers, Judgement.of(together, truth, truth > OVERLOADED_MS))
 
@@ -237,13 +237,12 @@ def _print(
     print("Overloads missed, false alarms, mean error of the latency of normal points called normal.\n")
     print(f"{'family':36} {'seed':>4}  {'fitted':25}  {'one point left out':25}  {'scale-out left out':25}")
     for row in found:
-        said = "  ".join(f"{_said(one):25}" for one in (row.fitted, row.one_out, row.scale_out_out))
+        said = "  ".join(f"{_said(judgement):25}" for judgement in (row.fitted, row.one_out, row.scale_out_out))
         print(f"{row.family:36} {row.seed:4}  {said}")
     print(f"\n{'T_max':36} {'mean off':>9} {'most off':>9} {'1 worker':>10} {'24 workers':>11}")
-    for name, one in tmax_rows.items():
-        print(
-            f"{name:36} {one['mape']:9.1%} {one['worst']:9.1%} {one['of_1_per_s']:10,.0f} {one['of_24_per_s']:11,.0f}"
-        )
+    for name, of in tmax_rows.items():
+        per_s = f"{of['of_1_per_s']:10,.0f} {of['of_24_per_s']:11,.0f}"
+        print(f"{name:36} {of['mape']:9.1%} {of['worst']:9.1%} {per_s}")
     print(f"\n{'next day, steady minutes':36} {'workers':>9} {'learns':>9}  missed, false alarms, error of latency")
     for walk in walks:
         print(f"{walk.family:36} {walk.workers:9} {'yes' if walk.learning else 'no':>9}  {_said(walk.minutes)}")
@@ -275,7 +274,7 @@ def main(arguments: list[str] | None = None) -> int:
                     "families": families,
                     "tmax": tmax_rows,
                     "walks": [asdict(walk) for walk in walks],
-                    "times": [asdict(one) for one in times],
+                    "times": [asdict(timing) for timing in times],
                 }
             )
         )

@@ -96,7 +96,11 @@ def main(
                     found.append(before)
     _show(found)
     pictures = draw(
-        [one.played for one in found], folder, objective_ms=objective_ms, note="real Flink, CPU quotas", courses=True
+        [replay.played for replay in found],
+        folder,
+        objective_ms=objective_ms,
+        note="real Flink, CPU quotas",
+        courses=True,
     )
     console.print(f"machine: {os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}")
     console.print(f"results and {len(pictures)} pictures: {folder}", highlight=False, soft_wrap=True)
@@ -108,16 +112,16 @@ def _show(found: list[Kept]) -> None:
         "recoveries, s (predicted)",
     )  # fmt: skip
     table = Table(*columns)
-    for one in found:
-        outcome = one.played.outcome
+    for replay in found:
+        outcome = replay.played.outcome
         recoveries = [f"{_s(each.observed_s)} ({_s(each.predicted_s)})" for each in outcome.recoveries]
         table.add_row(
             outcome.policy,
             f"{outcome.worker_s:,.0f}",
             f"{outcome.average_workers:.2f}",
             str(outcome.rescales),
-            f"{one.latency_ms[0]:,.0f}",
-            f"{one.latency_ms[1]:,.0f}",
+            f"{replay.latency_ms[0]:,.0f}",
+            f"{replay.latency_ms[1]:,.0f}",
             f"{outcome.share_above_objective:.1%}",
             f"{outcome.lag_maximum_records:,.0f}",
             f"{outcome.lag_at_end_records:,.0f}",

@@ -107,8 +107,8 @@ def _trace(name: str, per_s: Values, step_s: float, known: float) -> Trace:
 def gb_in_cores() -> float:
     """Return what a GB of memory costs in a list of prices, in what a core costs there: 0.07."""
     types = list(load_prices(PRICES).instance_types.values())
-    given = np.array([[one.cores, one.memory_mb / 1_024.0] for one in types])
-    core, gb = np.linalg.lstsq(given, np.array([one.price_per_h for one in types]))[0]
+    given = np.array([[size.cores, size.memory_mb / 1_024.0] for size in types])
+    core, gb = np.linalg.lstsq(given, np.array([size.price_per_h for size in types]))[0]
     return float(gb / core)
 
 
@@ -144,8 +144,8 @@ def known_rows(wanted: argparse.Namespace) -> Iterator[dict[str, object]]:
             "candidates": best.candidates,
             "cpu_s": took_s,
             "changes_share": (best.costs.starts + best.costs.stops) / best.costs.total,
-            **{f"cba_{name}": one.costs.total for name, one in zip(sizes.names, alone, strict=True)},
-            **against(best.costs.total, [one.costs.total for one in alone]),
+            **{f"cba_{name}": mix.costs.total for name, mix in zip(sizes.names, alone, strict=True)},
+            **against(best.costs.total, [mix.costs.total for mix in alone]),
         }
 
 
@@ -215,9 +215,9 @@ def forecast_rows(wanted: argparse.Namespace) -> Iterator[dict[str, object]]:
                 "epochs": len(truth),
                 "qcesa": plain[0].cost,
                 "unmet_qcesa": plain[0].unmet,
-                **{f"cba_{size}": one.cost for size, one in zip(sizes.names, plain[1:], strict=True)},
-                **{f"unmet_{size}": one.unmet for size, one in zip(sizes.names, plain[1:], strict=True)},
-                **against(plain[0].cost, [one.cost for one in plain[1:]]),
+                **{f"cba_{size}": mix.cost for size, mix in zip(sizes.names, plain[1:], strict=True)},
+                **{f"unmet_{size}": mix.unmet for size, mix in zip(sizes.names, plain[1:], strict=True)},
+                **against(plain[0].cost, [mix.cost for mix in plain[1:]]),
                 "equal_qcesa": equal[0],
                 **{f"equal_{size}": cost for size, cost in zip(sizes.names, equal[1:], strict=True)},
                 "equal_saved_of_best_size": 1.0 - equal[0] / min(equal[1:]),

@@ -104,17 +104,23 @@ def results(name: str, seed: int, method: str, repeats: int) -> list[Result]:
     operator = load_operator(name)
     samples = checked(sampled(operator, method, seed).samples)
     every = list(_trained(samples, seed, repeats) if repeats else _as_published(FAMILIES, samples, seed, 0))
-    every += [replace(one, family=f"{one.family}, as published") for one in
+    every += [replace(candidate, family=f"{candidate.family}, as published") for candidate in
              _as_published([SUPPORT_VECTORS], samples, seed, repeats)]  # fmt: skip
     truth = Truth.of(operator)
-    return [_row(name, seed, samples, one, truth) for one in every]
+    return [_row(name, seed, samples, candidate, truth) for candidate in every]
 
 
 def _trained(samples: Sequence[Sample], seed: int, repeats: int) -> Iterator[Told]:
     found = select_performance(samples, seed, repeats=repeats)
-    for one in found.candidates:
-        assert one.errors is not None, one.error
-        yield Told(one.family, found.fitted[one.family], one.errors, one.fit_s, one.family == found.winner)
+    for candidate in found.candidates:
+        assert candidate.errors is not None, candidate.error
+        yield Told(
+            candidate.family,
+            found.fitted[candidate.family],
+            candidate.errors,
+            candidate.fit_s,
+            candidate.family == found.winner,
+        )
 
 
 def _as_published(families: Sequence[Family], samples: Sequence[Sample], seed: int, repeats: int) -> Iterator[Told]:

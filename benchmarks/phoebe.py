@@ -71,10 +71,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for failed in campaign.failed:
             print(f"FAILED {failed.policy}, seed {failed.seed}: {failed.reason}", file=sys.stderr)
         found: dict[str, list[Played]] = {}
-        for one in campaign.played:
-            found.setdefault(one.outcome.policy, []).append(one)
+        for replay in campaign.played:
+            found.setdefault(replay.outcome.policy, []).append(replay)
         table = [
-            row_of(job, policy, [one.outcome for one in played])
+            row_of(job, policy, [replay.outcome for replay in played])
             | {"least_error_pct": _least_error_pct(parameters, played)}
             for policy, played in found.items()
         ]
@@ -97,7 +97,11 @@ def measured(job: str) -> Trace:
 
 def _least_error_pct(parameters: TwinParameters, played: Sequence[Played]) -> float | None:
     """Return the error of a predictor that knows all but the random draws; ``None`` where none is judged."""
-    least = [floor for one, floor in with_floors(parameters, played) if one.cause == "failure" and floor is not None]
+    least = [
+        floor
+        for recovery, floor in with_floors(parameters, played)
+        if recovery.cause == "failure" and floor is not None
+    ]
     return _mean_pct(least)
 
 
@@ -105,11 +109,11 @@ def row_of(job: str, policy: str, outcomes: Sequence[Outcome]) -> dict[str, obje
     """Return the figures of one policy over seeds."""
     failures = [recovery for outcome in outcomes for recovery in outcome.recoveries if recovery.cause == "failure"]
     whole = [failure for failure in failures if not failure.interrupted]
-    taken_s = np.array([NEVER_S if one.true_s is None else one.true_s for one in whole])
+    taken_s = np.array([NEVER_S if recovery.true_s is None else recovery.true_s for recovery in whole])
     errors = [failure.error for failure in failures if failure.error is not None]
     every = [recovery.error for outcome in outcomes for recovery in outcome.recoveries if recovery.error is not None]
-    workers = np.array([one.average_workers for one in outcomes])
-    cost = [(one.profiling_worker_s or 0.0) / one.worker_s for one in outcomes]
+    workers = np.array([outcome.average_workers for outcome in outcomes])
+    cost = [(outcome.profiling_worker_s or 0.0) / outcome.worker_s for outcome in outcomes]
     return {
         "job": job,
         "policy": policy,
@@ -117,8 +121,8 @@ def row_of(job: str, policy: str, outcomes: Sequence[Outcome]) -> dict[str, obje
         "workers": float(workers.mean()),
         "workers_sd": float(workers.std(ddof=1)) if len(workers) > 1 else 0.0,
         "saved_pct": 100.0 * (1.0 - float(workers.mean()) / 24.0),
-        "rescales": float(np.mean([one.rescales for one in outcomes])),
-        "rescales_most": max(one.rescales for one in outcomes),
+        "rescales": float(np.mean([outcome.rescales for outcome in outcomes])),
+        "rescales_most": max(outcome.rescales for outcome in outcomes),
         "recovery_mean_s": _taken_s(taken_s, np.mean),
         "recovery_p90_s": _taken_s(taken_s, lambda every_s: np.quantile(every_s, 0.9)),
         "recovery_most_s": _taken_s(taken_s, np.max),
@@ -127,9 +131,9 @@ def row_of(job: str, policy: str, outcomes: Sequence[Outcome]) -> dict[str, obje
         "error_pct": _mean_pct(errors),
         "error_n": len(errors),
         "error_all_pct": _mean_pct(every),
-        "above_2s_pct": 100.0 * float(np.mean([one.share_above_objective for one in outcomes])),
-        "latency_mean_ms": float(np.mean([one.latency_ms.mean for one in outcomes])),
-        "unprocessed": max(one.unprocessed for one in outcomes),
+        "above_2s_pct": 100.0 * float(np.mean([outcome.share_above_objective for outcome in outcomes])),
+        "latency_mean_ms": float(np.mean([outcome.latency_ms.mean for outcome in outcomes])),
+        "unprocessed": max(outcome.unprocessed for outcome in outcomes),
         "profiling_pct": 100.0 * float(np.mean(cost)),
     }
 
@@ -152,7 +156,7 @@ def _percent(pct: object) -> str:
 def _recoveries(row: dict[str, object]) -> str:
     """Return mean, p90 and most in words."""
     figures = (row[f"recovery_{name}_s"] for name in ("mean", "p90", "most"))
-    return " / ".join("never" if one is None else f"{one:.0f}" for one in figures) if row["failures"] else "-"
+    return " / ".join("never" if figure is None else f"{figure:.0f}" for figure in figures) if row["failures"] else "-"
 
 
 def show(job: str, trace: Trace, rows: Sequence[dict[str, object]]) -> None:

@@ -22,14 +22,14 @@ LONGEST_S = 3_600
 
 def with_floors(parameters: TwinParameters, played: Iterable[Played]) -> Iterator[tuple[Recovery, float | None]]:
     """Yield each recovery with the relative error of the best prediction; ``None`` where it is not judged."""
-    for one in played:
-        twin = JobTwin(parameters, one.outcome.seed)
-        for recovery in one.outcome.recoveries:
+    for replay in played:
+        twin = JobTwin(parameters, replay.outcome.seed)
+        for recovery in replay.outcome.recoveries:
             if recovery.error is None or not recovery.true_s:
                 yield recovery, None
                 continue
-            stays = [other.at_s for other in one.outcome.recoveries if other.cause != "failure"]
-            best_s = best_prediction_s(possible_recoveries_s(twin, one.course, recovery, stays))
+            stays = [other.at_s for other in replay.outcome.recoveries if other.cause != "failure"]
+            best_s = best_prediction_s(possible_recoveries_s(twin, replay.course, recovery, stays))
             yield recovery, abs(best_s / recovery.true_s - 1.0)
 
 

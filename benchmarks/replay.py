@@ -81,7 +81,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"FAILED {failed.policy}, seed {failed.seed}: {failed.reason}", file=sys.stderr)
         failures += len(campaign.failed)
         if asked.recoveries:
-            predicted = [one for one in campaign.played if one.outcome.policy != BEST_STATIC]  # nobody predicts for it
+            predicted = [
+                replay for replay in campaign.played if replay.outcome.policy != BEST_STATIC
+            ]  # nobody predicts for it
             pooled += with_floors(campaign.setup.parameters, predicted)
             continue
         table = rows_of(name, peak, campaign)
@@ -101,7 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _check_frontier(asked: argparse.Namespace) -> int:
-    rows = [one for name, peak, setup in _setups(asked) for one in checked(name, peak, setup)]
+    rows = [row for name, peak, setup in _setups(asked) for row in checked(name, peak, setup)]
     if asked.json:
         print(json.dumps(rows, indent=1))
         return 0
@@ -139,8 +141,8 @@ def _setups(asked: argparse.Namespace) -> Iterator[tuple[str, float, Setup]]:
 def rows_of(name: str, peak: float, campaign: Campaign) -> list[dict[str, object]]:
     """Return a row per policy: means over seeds, and their standard deviations."""
     found: dict[str, list[Outcome]] = {}
-    for one in campaign.played:
-        found.setdefault(one.outcome.policy, []).append(one.outcome)
+    for replay in campaign.played:
+        found.setdefault(replay.outcome.policy, []).append(replay.outcome)
     rows = []
     for policy, outcomes in found.items():
         row: dict[str, object] = {"trace": name, "peak": peak, "policy": policy, "seeds": len(outcomes)}
@@ -157,7 +159,7 @@ def rows_of(name: str, peak: float, campaign: Campaign) -> list[dict[str, object
         row |= {"frontier_workers": _frontier(campaign)}
         row |= {"unprocessed": max(outcome.unprocessed for outcome in outcomes)}
         for reference in REFERENCES:
-            theirs = {one.seed: one.worker_s for one in found.get(reference, ())}
+            theirs = {outcome.seed: outcome.worker_s for outcome in found.get(reference, ())}
             ratio = [outcome.worker_s / theirs[outcome.seed] for outcome in outcomes if outcome.seed in theirs]
             if ratio and reference != policy:
                 row[f"of_{reference}"] = float(np.mean(ratio))
@@ -193,7 +195,7 @@ def _print(rows: Sequence[dict[str, object]], campaign: Campaign) -> None:
         f"held {budget:g} %",
         "unprocessed",
     )
-    print("\n| " + " | ".join([*heads, *(f"of {one}" for one in REFERENCES)]) + " |")
+    print("\n| " + " | ".join([*heads, *(f"of {reference}" for reference in REFERENCES)]) + " |")
     print("|" + "---|" * (len(heads) + len(REFERENCES)))
     for row in rows:
         cells = [
@@ -207,7 +209,10 @@ def _print(rows: Sequence[dict[str, object]], campaign: Campaign) -> None:
             f"{row['above_pct']:.1f} %",
             f"{row['held']} of {row['seeds']}",
             f"{row['unprocessed']:,.0f}",
-            *("" if row.get(f"of_{one}") is None else f"{row[f'of_{one}']:.2f}" for one in REFERENCES),
+            *(
+                "" if row.get(f"of_{reference}") is None else f"{row[f'of_{reference}']:.2f}"
+                for reference in REFERENCES
+            ),
         ]
         print("| " + " | ".join(cells) + " |", flush=True)
 
@@ -234,16 +239,30 @@ def recovery_rows(every: Sequence[tuple[Recovery, float | None]]) -> list[dict[s
     rows: list[dict[str, object]] = []
     for cause in ("out", "in", "failure", "all"):
         mine = [recovery for recovery, _ in every if cause in ("all", recovery.cause)]
-        with_floor = [(one, floor) for one, floor in every if cause in ("all", one.cause) and floor is not None]
+        with_floor = [
+            (recovery, floor) for recovery, floor in every if cause in ("all", recovery.cause) and floor is not None
+        ]
         least = [floor for _, floor in with_floor]
-        judged = [one for one in mine if one.error is not None]
+        judged = [recovery for recovery in mine if recovery.error is not None]
         if not judged:
             continue
-        errors = np.array([one.error for one in judged], dtype=np.float64)
-        signed = np.array([one.predicted_s / one.true_s - 1.0 for one in judged if one.predicted_s and one.true_s])
-        near = [_near(one, float(one.error or 0.0)) for one in judged]
-        least_near = [_near(one, floor) for one, floor in with_floor]
-        seen = np.array([abs(one.observed_s / one.true_s - 1.0) for one in judged if one.observed_s and one.true_s])
+        errors = np.array([recovery.error for recovery in judged], dtype=np.float64)
+        signed = np.array(
+            [
+                recovery.predicted_s / recovery.true_s - 1.0
+                for recovery in judged
+                if recovery.predicted_s and recovery.true_s
+            ]
+        )
+        near = [_near(recovery, float(recovery.error or 0.0)) for recovery in judged]
+        least_near = [_near(recovery, floor) for recovery, floor in with_floor]
+        seen = np.array(
+            [
+                abs(recovery.observed_s / recovery.true_s - 1.0)
+                for recovery in judged
+                if recovery.observed_s and recovery.true_s
+            ]
+        )
         rows.append(
             {
                 "cause": cause,
@@ -256,8 +275,8 @@ def recovery_rows(every: Sequence[tuple[Recovery, float | None]]) -> list[dict[s
                 "within_25_pct_or_3_s_pct": 100.0 * float(np.mean(near)),
                 "least_within_pct": 100.0 * float(np.mean(least_near)) if with_floor else None,
                 "median_error_pct": 100.0 * float(np.median(signed)),
-                "mean_predicted_s": float(np.mean([one.predicted_s for one in judged])),
-                "mean_true_s": float(np.mean([one.true_s for one in judged])),
+                "mean_predicted_s": float(np.mean([recovery.predicted_s for recovery in judged])),
+                "mean_true_s": float(np.mean([recovery.true_s for recovery in judged])),
                 "observation_error_pct": 100.0 * float(seen.mean()) if len(seen) else None,
             }
         )
@@ -273,7 +292,8 @@ def _markdown(rows: Sequence[Mapping[str, object]], digits: int = 1) -> None:
     print("|" + "---|" * len(rows[0]))
     for row in rows:
         cells = [
-            "-" if one is None else f"{one:.{digits}f}" if isinstance(one, float) else str(one) for one in row.values()
+            "-" if value is None else f"{value:.{digits}f}" if isinstance(value, float) else str(value)
+            for value in row.values()
         ]
         print("| " + " | ".join(cells) + " |")
 

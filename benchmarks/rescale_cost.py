@@ -107,8 +107,8 @@ class Job:
     def checkpoints(self) -> dict[int, tuple[float, float]]:
         """Return id -> (when it was triggered as epoch seconds, size in MB) of the newest complete checkpoints."""
         history = self.flink.get(f"/jobs/{self.jid}/checkpoints")["history"]
-        done = (one for one in history if one["status"] == "COMPLETED")
-        return {one["id"]: (one["trigger_timestamp"] / 1e3, one["state_size"] / 1e6) for one in done}
+        done = (row for row in history if row["status"] == "COMPLETED")
+        return {row["id"]: (row["trigger_timestamp"] / 1e3, row["state_size"] / 1e6) for row in done}
 
     def restored(self) -> int:
         """Return the id of the checkpoint that the job began with."""
@@ -161,10 +161,10 @@ def main(
 ) -> None:
     """Measure, and print a table."""
     folder = folder.resolve()
-    pair = [int(one) for one in sizes.split(",")]
-    moments = [int(one) for one in since_s.split(",")]
+    pair = [int(number) for number in sizes.split(",")]
+    moments = [int(moment) for moment in since_s.split(",")]
     found: list[Cost] = []
-    for state_mb in (int(one) for one in states_mb.split(",")):
+    for state_mb in (int(mb) for mb in states_mb.split(",")):
         asked = [way for way in WAYS if way in ways.split(",")]
         for group in ([way for way in asked if way not in AT_ONCE], [way for way in asked if way in AT_ONCE]):
             if not group:
@@ -188,7 +188,7 @@ def main(
                     costs.append(cost)
                     _keep(file, conditions, costs)
                     _say(f"{cost}")
-            found += [one for one in costs if one.way in group]
+            found += [cost for cost in costs if cost.way in group]
     _show(found, per_s)
     console.print(f"machine: {os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}")
 
@@ -304,7 +304,7 @@ def _kept(file: Path, conditions: dict[str, Any]) -> list[Cost]:
     if not file.exists():
         return []
     document = json.loads(file.read_text(encoding="utf-8"))
-    return [Cost(**one) for one in document["costs"]] if document["conditions"] == conditions else []
+    return [Cost(**cost) for cost in document["costs"]] if document["conditions"] == conditions else []
 
 
 def _keep(file: Path, conditions: dict[str, Any], costs: Sequence[Cost]) -> None:
@@ -323,16 +323,16 @@ def _show(costs: Sequence[Cost], per_s: int) -> None:
     for cost in costs:
         cells.setdefault((cost.state, cost.since_s, cost.way), []).append(cost)
     for (_, since_s, way), found in sorted(cells.items()):
-        size = np.median([one.state_mb for one in found])
+        size = np.median([rescale.state_mb for rescale in found])
         table.add_row(
             f"{size:,.0f}",
             str(since_s),
             way,
             str(len(found)),
-            _spread([one.waited_s for one in found]),
-            _spread([one.standstill_s for one in found]),
-            _spread([one.again for one in found], digits=0),
-            _spread([PATIENCE_S if one.nothing_waits_s is None else one.nothing_waits_s for one in found]),
+            _spread([rescale.waited_s for rescale in found]),
+            _spread([rescale.standstill_s for rescale in found]),
+            _spread([rescale.again for rescale in found], digits=0),
+            _spread([PATIENCE_S if rescale.nothing_waits_s is None else rescale.nothing_waits_s for rescale in found]),
         )
     console.print(table)
 

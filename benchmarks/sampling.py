@@ -108,21 +108,21 @@ def results(name: str, seed: int, *, vary: bool = False) -> list[Result]:
     plane = np.array([(c, m) for c in operator.sizes.cpu.values() for m in memory if m > operator.memory.live_mb])
     plane_truth = true_performance(operator, plane[:, 0], plane[:, 1])
     scale, rows = float(reference.mean()), []
-    for method, one in found.items():
-        model = forest(one, seed)
+    for method, result in found.items():
+        model = forest(result, seed)
         predicted = model.predict(x)
         rows.append(
             Result(
                 name,
                 method,
                 seed,
-                len(one.samples),
-                len(one.failed),
+                len(result.samples),
+                len(result.failed),
                 _rmse(predicted - reference) / scale,
                 float(np.abs(predicted - reference).mean()) / scale,
                 _rmse(predicted - truth) / scale,
                 _rmse(model.predict(plane) - plane_truth) / scale,
-                one.core_s / 3600.0,
+                result.core_s / 3600.0,
             )
         )
     return rows
@@ -156,9 +156,9 @@ def verdict(rows: Sequence[Result]) -> Verdict:
     seeds = sorted({row.seed for row in rows})
     per_seed = [{row.method: row for row in rows if row.seed == seed} for seed in seeds]
     reached = 0
-    for one in per_seed:
-        step = min((one[method] for method in FIXED), key=lambda result: result.rmse)
-        reached += _within(one["dsa"].rmse / step.rmse, one["dsa"].samples / step.samples)
+    for row in per_seed:
+        step = min((row[method] for method in FIXED), key=lambda result: result.rmse)
+        reached += _within(row["dsa"].rmse / step.rmse, row["dsa"].samples / step.samples)
     every = mean["dsa"] / mean["fssa-1 again"]
     within = _within(error, samples)
     return Verdict(rows[0].operator, best, error, samples, tried, within, reached, float(every[0]), float(every[1]))
@@ -178,22 +178,23 @@ def _print(rows: Sequence[Result], verdicts: Sequence[Verdict], seeds: Sequence[
     )
     heads = f"{'operator':9} {'method':13} {'samples':>11} {'failed':>6} {'RMSE':>13} {'MAE':>13}"
     print(f"{heads} {'truth':>6} {'plane':>6} core-h")
-    for one in verdicts:
+    for judgement in verdicts:
         for method in METHODS:
-            these = [row for row in rows if (row.operator, row.method) == (one.operator, method)]
+            these = [row for row in rows if (row.operator, row.method) == (judgement.operator, method)]
             figures = np.array([[getattr(row, name) for name in _FIGURES] for row in these])
             (samples, failed, rmse, mae, truth, plane, core_h), spread = figures.mean(axis=0), figures.std(axis=0)
-            print(f"{one.operator:9} {method:13} {samples:5.1f} +/-{spread[0]:3.1f} {failed:6.1f} "
+            print(f"{judgement.operator:9} {method:13} {samples:5.1f} +/-{spread[0]:3.1f} {failed:6.1f} "
                   f"{rmse:6.2%} +/-{100 * spread[2]:4.2f} {mae:6.2%} +/-{100 * spread[3]:4.2f} "
                   f"{truth:6.2%} {plane:6.2%} {core_h:6.1f}")  # fmt: skip
     print(f"\nDSA against the best fixed step of 2 to 5 (figure: error <= {WITHIN}, samples <= {AT_MOST}), "
           "and against sampling every point again")  # fmt: skip
-    for one in verdicts:
-        said = "reached" if one.reached else "MISSED"
-        print(f"{one.operator:9} {one.best}: error x{one.error:.2f}, samples x{one.samples:.2f}, sizes tried "
-              f"x{one.tried:.2f}: {said}, on {one.seeds_reached} of {len(seeds)} seeds; "
-              f"every point: error x{one.error_of_reference:.2f}, "
-              f"samples x{one.samples_of_reference:.2f}")  # fmt: skip
+    for judgement in verdicts:
+        said = "reached" if judgement.reached else "MISSED"
+        print(f"{judgement.operator:9} {judgement.best}: error x{judgement.error:.2f}, "
+              f"samples x{judgement.samples:.2f}, sizes tried x{judgement.tried:.2f}: {said}, "
+              f"on {judgement.seeds_reached} of {len(seeds)} seeds; "
+              f"every point: error x{judgement.error_of_reference:.2f}, "
+              f"samples x{judgement.samples_of_reference:.2f}")  # fmt: skip
     error, samples = (float(np.exp(np.mean(np.log([getattr(o, n) for o in verdicts])))) for n in ("error", "samples"))
     print(f"geometric mean over operators: error x{error:.2f}, samples x{samples:.2f}")
 
@@ -212,7 +213,11 @@ def main(arguments: list[str] | None = None) -> int:
     rows = [row for name in operator_names() for seed in seeds for row in results(name, seed, vary=wanted.varied)]
     verdicts = [verdict([row for row in rows if row.operator == name]) for name in operator_names()]
     if wanted.json:
-        print(json.dumps({"results": [asdict(row) for row in rows], "verdicts": [asdict(one) for one in verdicts]}))
+        print(
+            json.dumps(
+                {"results": [asdict(row) for row in rows], "verdicts": [asdict(judgement) for judgement in verdicts]}
+            )
+        )
     else:
         _print(rows, verdicts, seeds)
     return 0

@@ -93,7 +93,7 @@ def grow(path: Path, names: Sequence[str], hours: float, family: str = ENSEMBLE)
         report = tick_fleet(jobs, io, clock, holder="benchmark", soft_deadline_s=3_600.0)
         if report.others:
             raise RuntimeError(next(iter(report.others.values())).sentence)
-        rescales += sum(one.event.value == "applied" for one in report.reports.values())
+        rescales += sum(served.event.value == "applied" for served in report.reports.values())
     store.close()
     return {"jobs": len(names), "hours": hours, "rescales": rescales, **sizes(path)}
 
@@ -160,7 +160,7 @@ def main() -> None:
     print(f"learned state: {found['learned_kb_per_job']:.1f} kB per job")
     print("   " + ", ".join(f"{kind} {size / 1e3:.1f}" for kind, size in found["learned_bytes"].items()))
     print(f"state.db: {found['file_bytes'] / 1e6:.2f} MB, {found['mb_per_job_day']:.2f} MB per job and day")
-    tables = (f"{name} {one['bytes'] / 1e3:.1f} kB in {one['rows']}" for name, one in found["tables"].items())
+    tables = (f"{name} {row['bytes'] / 1e3:.1f} kB in {row['rows']}" for name, row in found["tables"].items())
     print("   " + ", ".join(tables))
     print(f"{LISTED:,} jobs: opened and listed in {found['opened_ms']:.0f} ms")
 

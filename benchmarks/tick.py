@@ -202,13 +202,13 @@ def measure(
             cpu_s.append(_processor_s(served.server) - began[1])
             if report.others:
                 raise RuntimeError(next(iter(report.others.values())).sentence)
-            blind = [one for one in report.reports.values() if one.status is not Status.ACTING]
+            blind = [served for served in report.reports.values() if served.status is not Status.ACTING]
             if blind:
                 raise RuntimeError(blind[0].sentence)
             if number < 2 or restarts:
                 continue
-            for one in report.reports.values():
-                for stage, milliseconds in one.stages_ms.items():
+            for outcome in report.reports.values():
+                for stage, milliseconds in outcome.stages_ms.items():
                     stages.setdefault(stage, []).append(milliseconds)
     going_s = float(np.median(wall_s[2:-1]))
     result = {f"{stage}_ms": float(np.median(values)) for stage, values in stages.items()}
@@ -224,14 +224,14 @@ def _crew(url: str, of: GivenChampions, processes: int | None) -> FleetCrew:
 
 def _processor_s(server: int | None) -> float:
     """Return the seconds that processors have spent on this process and on those that serve jobs for it."""
-    others = [f"/proc/{one.pid}/stat" for one in active_children() if one.pid != server]
+    others = [f"/proc/{child.pid}/stat" for child in active_children() if child.pid != server]
     ticks = [Path(stat).read_text(encoding="ascii").rpartition(")")[2].split()[11:13] for stat in others]
-    return time.process_time() + sum(int(one) for both in ticks for one in both) / os.sysconf("SC_CLK_TCK")
+    return time.process_time() + sum(int(ticks_of) for both in ticks for ticks_of in both) / os.sysconf("SC_CLK_TCK")
 
 
 def _resident_mib_of_others(server: int | None) -> float:
     """Return the memory of the processes that serve jobs, beside this one and the server's."""
-    return sum(_resident_mib(str(one.pid)) for one in active_children() if one.pid != server)
+    return sum(_resident_mib(str(child.pid)) for child in active_children() if child.pid != server)
 
 
 def _resident_mib(process: str = "self") -> float:

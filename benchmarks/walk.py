@@ -215,12 +215,12 @@ class InThisProcess:
     def mapInPandas(self, work: Callable[[Iterator[Any]], Iterator[Any]], _: str) -> InThisProcess:  # noqa: N802
         """Return what ``work`` makes of pandas frames."""
         batch = self._batch().to_pandas()
-        return InThisProcess(rows=lambda: [row for one in work(iter([batch])) for row in one.to_dict("records")])
+        return InThisProcess(rows=lambda: [row for frame in work(iter([batch])) for row in frame.to_dict("records")])
 
     def mapInArrow(self, work: Callable[[Iterator[Any]], Iterator[Any]], _: str) -> InThisProcess:  # noqa: N802
         """Return what ``work`` makes of record batches."""
         batch = self._batch()
-        return InThisProcess(rows=lambda: [row for one in work(iter([batch])) for row in one.to_pylist()])
+        return InThisProcess(rows=lambda: [row for arrow in work(iter([batch])) for row in arrow.to_pylist()])
 
     def collect(self) -> list[Mapping[str, Any]]:
         """Do it."""
@@ -256,7 +256,7 @@ def main() -> None:
         for station, each in stations.items():
             print(f"\n{station}: {len(each)}")
             _print(each)
-        calls = tuple(one for each in stations.values() for one in each)
+        calls = tuple(call for each in stations.values() for call in each)
     print(f"\n{len(calls)} calls in {len({file for file, _ in calls})} files")
 
 

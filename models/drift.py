@@ -164,6 +164,6 @@ class DriftState:
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
         """Rebuild from :meth:`to_state`; what an older state lacks has its default."""
-        known = {one.name for one in fields(cls)}
+        known = {part.name for part in fields(cls)}
         given = {name: value for name, value in state.items() if name in known}
         return cls(**given | {"horizon": HorizonDrift.from_state(state.get("horizon", {}))})

@@ -130,7 +130,7 @@ class HorizonDrift:
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
         """Rebuild from :meth:`to_state`; what an older state lacks has its default."""
-        known = {one.name for one in fields(cls)}
+        known = {part.name for part in fields(cls)}
         given = {name: value for name, value in state.items() if name in known}
         return cls(**given | {"errors": Errors(**state.get("errors", {}))})
 

@@ -107,7 +107,7 @@ def control_loop(context: dg.SensorEvaluationContext, workspace: Workspace) -> d
 
 def tick_sentence(report: FleetReport) -> str:
     """Return a tick in a sentence, with the workers of the first jobs: all that the sensor's page shows of it."""
-    running = [f"{name} {one.running}" for name, one in sorted(report.reports.items()) if one.running is not None]
+    running = [f"{name} {tick.running}" for name, tick in sorted(report.reports.items()) if tick.running is not None]
     more = f" and {len(running) - MOST_JOBS} more" if len(running) > MOST_JOBS else ""
     return f"{report.sentence()} Workers: {', '.join(running[:MOST_JOBS])}{more}." if running else report.sentence()
 
@@ -116,10 +116,10 @@ def tick_metadata(report: FleetReport) -> dict[str, Any]:
     """Return a tick as metadata: numbers that the asset page plots over time, and a sentence per job."""
     summary = report.summary()
     served = report.reports.values()
-    wapes = [one.wape for one in served if one.wape is not None]
-    horizons = [one.horizon_wape for one in served if one.horizon_wape is not None]
+    wapes = [forecast.wape for forecast in served if forecast.wape is not None]
+    horizons = [forecast.horizon_wape for forecast in served if forecast.horizon_wape is not None]
     statuses = report.statuses
-    rows = [f"| {name} | {one.status.value} | {one.sentence} |" for name, one in sorted(statuses.items())[:50]]
+    rows = [f"| {name} | {status.status.value} | {status.sentence} |" for name, status in sorted(statuses.items())[:50]]
     return {
         "jobs": summary["jobs"],
         "workers": summary["workers"],

@@ -44,7 +44,7 @@ def records_below(testbed: Testbed, start_s: float, end_s: float) -> dict[float,
     promql = f'sum by (le) (increase({LE}{{job_name="{testbed.job}"}}[{round(end_s - start_s)}s]))'
     with Prometheus(HttpAccess.model_validate({"url": testbed.prometheus_url})) as client:
         found = client.query_range(promql, end_s, end_s, STEP_S)
-    return {float(one.labels["le"]): float(one.values[-1]) for one in found if len(one.values)}
+    return {float(stream.labels["le"]): float(stream.values[-1]) for stream in found if len(stream.values)}
 
 
 def export(testbed: Testbed, start_s: float, end_s: float, folder: Path) -> list[Path]:

@@ -63,7 +63,7 @@ def kept(folder: Path, name: str) -> Kept | None:
         **{key: pa.array(values, pa.float64()).to_numpy(zero_copy_only=False) for key, values in columns.items()}
     )
     figures = document["figures"]
-    recoveries = tuple(Recovery(**one) for one in figures.pop("recoveries"))
+    recoveries = tuple(Recovery(**figure) for figure in figures.pop("recoveries"))
     latency = Latency(**figures.pop("latency_ms"))
     outcome = replace(Outcome(latency_ms=latency, **figures), recoveries=recoveries, notes=tuple(figures["notes"]))
     p50, p95, p99 = document["latency_ms"]

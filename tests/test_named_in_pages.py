@@ -49,7 +49,7 @@ def fittable() -> Iterable[type[Member]]:
 
 
 def test_every_forecaster_can_be_named_in_conf_and_the_page_lists_all_of_them() -> None:
-    assert {one.family: one for one in fittable()} == FAMILIES
+    assert {family.family: family for family in fittable()} == FAMILIES
     assert named_in_table("forecasting.md", "family") == set(FAMILIES)
     assert known_families(FAMILIES) == FAMILIES
 

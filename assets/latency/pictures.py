@@ -46,7 +46,7 @@ def latency_surface(
         (~overloaded, "o", "black", "measured, normal"),
         (overloaded, "X", RED, "measured, overloaded"),
     ):
-        at = [point for point, one in zip(points, chosen, strict=True) if one]
+        at = [point for point, picked in zip(points, chosen, strict=True) if picked]
         axes.scatter(
             [point.scale_out for point in at],
             [point.rate_per_s for point in at],

@@ -42,12 +42,18 @@ def with_chosen_parameters(publication: "Publication", trained: Sequence[Trained
     """Return the publication with what the grid search chose in the run of each family; ``varies`` between jobs."""
 
     def of(candidate: "Candidate") -> dict[str, Any]:
-        chosen = [one.candidate(candidate.family).get("parameters", {}) for one in trained if one.usable]
-        names = dict.fromkeys(name for one in chosen for name in one)
-        values = {name: {str(one.get(name)) for one in chosen} for name in names}
+        chosen = [
+            job_trained.candidate(candidate.family).get("parameters", {})
+            for job_trained in trained
+            if job_trained.usable
+        ]
+        names = dict.fromkeys(name for parameters in chosen for name in parameters)
+        values = {name: {str(parameters.get(name)) for parameters in chosen} for name in names}
         return {name: found.pop() if len(found) == 1 else "varies" for name, found in values.items()}
 
-    candidates = [replace(one, parameters={**one.parameters, **of(one)}) for one in publication.candidates]
+    candidates = [
+        replace(candidate, parameters={**candidate.parameters, **of(candidate)}) for candidate in publication.candidates
+    ]
     return replace(publication, candidates=candidates)
 
 

@@ -79,8 +79,8 @@ def carry_out(
     except SettingsError as error:
         raise dg.Failure(str(error)) from error
     found = kind.document(campaign)
-    for one in found["failed"]:
-        context.log.warning(f"{one['policy']}, seed {one['seed']}: {one['reason']}")
+    for row in found["failed"]:
+        context.log.warning(f"{row['policy']}, seed {row['seed']}: {row['reason']}")
     if not found["results"]:
         first = found["failed"][0]
         raise dg.Failure(f"no replay came to its end; {first['policy']}, seed {first['seed']}: {first['reason']}")

@@ -37,9 +37,9 @@ def hosts_comparison(
 
     carried = carry_out(context, workspace, HOSTS, lambda: _setup(config, workspace), processes=config.processes)
     rows = [
-        {"pattern": one["pattern"], "policy": one["policy"], **flat_means(one)}
-        for one in carried.found["summary"]
-        if one["seeds"]
+        {"pattern": row["pattern"], "policy": row["policy"], **flat_means(row)}
+        for row in carried.found["summary"]
+        if row["seeds"]
     ]
     columns = tuple(dict.fromkeys(name for row in rows for name in row))
     return dg.MaterializeResult(

@@ -125,7 +125,7 @@ def _metadata(carried: Carried) -> dict[str, Any]:
     from perdix.replay.tracking import metrics_of
 
     found = carried.found
-    figures = {one["policy"]: metrics_of(one) for one in found["summary"] if one["seeds"]}
+    figures = {row["policy"]: metrics_of(row) for row in found["summary"] if row["seeds"]}
     plotted = {
         f"{name}_{policy}": metrics[name] for name in PLOTTED for policy, metrics in figures.items() if name in metrics
     }
@@ -136,7 +136,7 @@ def _metadata(carried: Carried) -> dict[str, Any]:
         **_hosts(found),
         "recommendation": dg.MetadataValue.text(found["recommendation"]["sentence"]),
         "best_static": dg.MetadataValue.json(
-            {str(one["seed"]): one["scale_out"] for one in found["results"] if one["policy"] == BEST_STATIC}
+            {str(result["seed"]): result["scale_out"] for result in found["results"] if result["policy"] == BEST_STATIC}
         ),
         "notes": dg.MetadataValue.text("; ".join(found["notes"])),
     }
@@ -147,7 +147,7 @@ def _hosts(found: Mapping[str, Any]) -> dict[str, dg.MetadataValue]:
     asked = found["pricing"]
     if asked is None:
         return {}
-    types = {one["policy"]: one["bill"]["instance_type"] for one in found["results"] if one["bill"]}
+    types = {result["policy"]: result["bill"]["instance_type"] for result in found["results"] if result["bill"]}
     return {
         "prices": dg.MetadataValue.text(f"{asked['prices']} as of {asked['as_of']}, in {asked['currency']}"),
         "instance_types": dg.MetadataValue.json(types),

@@ -35,10 +35,10 @@ def operators_comparison(
 
     carried = carry_out(context, workspace, OPERATORS, lambda: _setup(config, workspace), processes=config.processes)
     rows = [
-        {"policy": one["policy"], "converged": one["converged"]}
-        | {name: one[name]["mean"] for name in COLUMNS if isinstance(one.get(name), dict)}
-        for one in carried.found["summary"]
-        if one["seeds"]
+        {"policy": row["policy"], "converged": row["converged"]}
+        | {name: row[name]["mean"] for name in COLUMNS if isinstance(row.get(name), dict)}
+        for row in carried.found["summary"]
+        if row["seeds"]
     ]
     return dg.MaterializeResult(
         metadata={

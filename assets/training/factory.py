@@ -128,9 +128,9 @@ def _train(context: dg.AssetExecutionContext, workspace: Workspace, spark: Spark
     with watch.stage("training"):
         _run(context, session, model, [{**common, **of_job(job), "job": job} for job in jobs], kept)
     with watch.stage("reading answers"):
-        trained = [one.without_model() for one in iterate_trained(kept.folder, jobs)]
+        trained = [outcome.without_model() for outcome in iterate_trained(kept.folder, jobs)]
     tell_of_failures(context, trained)
-    if all(one.error for one in trained):
+    if all(outcome.error for outcome in trained):
         raise dg.Failure(f"no job could be trained; {trained[0].job}: {trained[0].error}" if trained else "no job")
     each_job(context, trained, model.score)
     return dg.MaterializeResult(
@@ -208,7 +208,7 @@ def _publish(context: dg.AssetExecutionContext, workspace: Workspace, model: Mod
     with watch.stage("read"):
         folder = workspace.paths().trainings / gate.registered
         trained = not_again(folder, read_trained(folder, context.partition_keys))
-    if not any(one.usable for one in trained):
+    if not any(outcome.usable for outcome in trained):
         context.log.warning(f"nothing to register: {trained[0].job}: {trained[0].why}")
         return dg.MaterializeResult(
             metadata={"promoted": 0, "kept": len(trained), **some_jobs(trained, gate.score)},
@@ -217,10 +217,10 @@ def _publish(context: dg.AssetExecutionContext, workspace: Workspace, model: Mod
     with gate_locked(workspace.paths(), gate.registered):
         through = _through_the_gate(context, workspace, model, gate, trained, watch)
         trained = through.trained
-        for one in trained:
-            if one.promoted:
-                note_promoted(folder, one.job, one.digest)
-    promoted = sum(1 for one in trained if one.promoted)
+        for outcome in trained:
+            if outcome.promoted:
+                note_promoted(folder, outcome.job, outcome.digest)
+    promoted = sum(1 for outcome in trained if outcome.promoted)
     context.log.info(
         f"{gate.registered} version {through.published.version}: {promoted} of {len(trained)} job(s) promoted"
     )
@@ -263,7 +263,7 @@ def _through_the_gate(
         with watch.stage("merge"):
             shared = {*gate.shared, *(() if before is None else before.shared)}
             trained = whole(not_over_others(trained, before), shared)
-            promoted = [one.job for one in trained if one.promoted]
+            promoted = [outcome.job for outcome in trained if outcome.promoted]
             made = publication_of(gate, trained, before, started_at_s=WallClock().now_s(), tags=tags)
             publication = model.more(made, trained)
         with watch.stage("mlflow"):

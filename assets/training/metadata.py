@@ -23,17 +23,17 @@ MOST_FAILURES = 50  # listed one by one; the rest are in their partitions
 
 def tell_of_failures(context: dg.AssetExecutionContext, trained: Sequence[Trained]) -> None:
     """Log the jobs that failed, and why; tell of the run as a whole when there are too many for a table."""
-    failed = [one for one in trained if one.error]
-    for one in failed[:MOST_FAILURES]:
-        context.log.warning(f"{one.job}: {one.error}")
+    failed = [outcome for outcome in trained if outcome.error]
+    for outcome in failed[:MOST_FAILURES]:
+        context.log.warning(f"{outcome.job}: {outcome.error}")
     if len(failed) > MOST_FAILURES:
         context.log.warning(f"{len(failed) - MOST_FAILURES} more jobs failed; see their partitions, key 'error'")
     if len(trained) <= MOST_ROWS:
-        for one in trained:
-            if not one.error:
-                context.log.info(f"{one.job}: {one.why}")
+        for outcome in trained:
+            if not outcome.error:
+                context.log.info(f"{outcome.job}: {outcome.why}")
         return
-    rows = [{"job": one.job, "error": one.error} for one in failed]
+    rows = [{"job": outcome.job, "error": outcome.error} for outcome in failed]
     context.log_event(
         dg.AssetObservation(
             context.asset_key,
@@ -45,29 +45,29 @@ def tell_of_failures(context: dg.AssetExecutionContext, trained: Sequence[Traine
 
 def each_job(context: dg.AssetExecutionContext, trained: Sequence[Trained], score: str) -> None:
     """Put each job's own figures on its partition."""
-    for one in trained:
-        value = one.score(score)
+    for outcome in trained:
+        value = outcome.score(score)
         own = {
-            "winner": one.winner or "none",
-            "verdict": one.why,
+            "winner": outcome.winner or "none",
+            "verdict": outcome.why,
             **({} if value is None else {score: value}),
-            "job_seconds": round(one.seconds, 3),
-            **({"error": one.error} if one.error else {}),
+            "job_seconds": round(outcome.seconds, 3),
+            **({"error": outcome.error} if outcome.error else {}),
         }
-        context.add_asset_metadata(own, partition_key=one.job)
+        context.add_asset_metadata(own, partition_key=outcome.job)
 
 
 def candidate_metadata(trained: Sequence[Trained], score: str, clock_s: Mapping[str, float]) -> dict[str, Any]:
     """Return the figures of a run of candidates; ``clock_s`` is what the parts of the run took."""
-    scores = sorted(value for one in trained if (value := one.score(score)) is not None)
+    scores = sorted(value for outcome in trained if (value := outcome.score(score)) is not None)
     stages_s: Counter[str] = Counter()
-    for one in trained:
-        stages_s.update(one.result.get("stages_s", {}))
+    for outcome in trained:
+        stages_s.update(outcome.result.get("stages_s", {}))
     return {
-        "jobs_trained": sum(1 for one in trained if not one.error),
-        "jobs_failed": sum(1 for one in trained if one.error),
-        "seconds": round(sum(one.seconds for one in trained), 3),
-        "cpu_seconds": round(sum(one.cpu_s for one in trained), 3),
+        "jobs_trained": sum(1 for outcome in trained if not outcome.error),
+        "jobs_failed": sum(1 for outcome in trained if outcome.error),
+        "seconds": round(sum(outcome.seconds for outcome in trained), 3),
+        "cpu_seconds": round(sum(outcome.cpu_s for outcome in trained), 3),
         "clock_s": _rounded(clock_s),
         "stages_s": _rounded(stages_s),
         **({f"{score}_median": scores[len(scores) // 2]} if scores else {}),
@@ -84,7 +84,7 @@ def champion_metadata(
     stages_s: Mapping[str, float],
 ) -> dict[str, Any]:
     """Return what became of a training in the registry."""
-    promoted = sum(1 for one in trained if one.promoted)
+    promoted = sum(1 for outcome in trained if outcome.promoted)
     shown: dict[str, Any] = {}
     if len(trained) <= MOST_ROWS:
         shown = {name.removesuffix(".png"): picture(png, "all candidates") for name, png in pictures.items()}
@@ -102,7 +102,7 @@ def champion_metadata(
 
 def reasons(trained: Sequence[Trained]) -> dict[str, Any]:
     """Return why each job of a small run has the family that it has, in words."""
-    said = [f"* {one.job}: {one.result['why']}" for one in trained[:MOST_REASONS] if not one.error]
+    said = [f"* {outcome.job}: {outcome.result['why']}" for outcome in trained[:MOST_REASONS] if not outcome.error]
     return {"why": dg.MetadataValue.md("\n".join(said))} if said else {}
 
 
@@ -112,14 +112,14 @@ def some_jobs(trained: Sequence[Trained], score: str) -> dict[str, Any]:
         return {}
     rows = [
         {
-            "job": one.job,
-            "winner": one.winner,
-            score: one.score(score),
-            "verdict": one.result.get("verdict"),
-            "seconds": round(one.seconds, 2),
-            "error": one.error,
+            "job": outcome.job,
+            "winner": outcome.winner,
+            score: outcome.score(score),
+            "verdict": outcome.result.get("verdict"),
+            "seconds": round(outcome.seconds, 2),
+            "error": outcome.error,
         }
-        for one in sorted(trained, key=lambda one: not one.error)
+        for outcome in sorted(trained, key=lambda one: not one.error)
     ]
     return {"jobs": records(rows, ("job", "winner", score, "verdict", "seconds", "error"))}
 
@@ -129,8 +129,8 @@ def _rounded(seconds: Mapping[str, float]) -> dg.JsonMetadataValue:
 
 
 def _first_picture(trained: Sequence[Trained]) -> dict[str, Any]:
-    for one in trained:
-        for name, text in one.result.get("pictures", {}).items():
+    for outcome in trained:
+        for name, text in outcome.result.get("pictures", {}).items():
             if name.endswith(".png"):
-                return {name.removesuffix(".png"): picture(base64.b64decode(text), f"{one.job}: {name}")}
+                return {name.removesuffix(".png"): picture(base64.b64decode(text), f"{outcome.job}: {name}")}
     return {}

@@ -103,8 +103,10 @@ def read_trained(folder: Path, jobs: Iterable[str]) -> list[Trained]:
 def not_again(folder: Path, trained: Iterable[Trained]) -> list[Trained]:
     """Return trainings without the promotions that were made: who is champion since may be a person's choice."""
     return [
-        one.held_back(PROMOTED_BEFORE) if one.promoted and was_promoted(folder, one.job, one.digest) else one
-        for one in trained
+        outcome.held_back(PROMOTED_BEFORE)
+        if outcome.promoted and was_promoted(folder, outcome.job, outcome.digest)
+        else outcome
+        for outcome in trained
     ]
 
 
@@ -113,18 +115,20 @@ def not_over_others(trained: Iterable[Trained], champion: Fleet | None) -> list[
     states = {} if champion is None else dict(zip(champion.jobs["job"], champion.jobs["state"], strict=True))
     names = {job: name_of(state) for job, state in states.items()}
     return [
-        one.held_back(ANOTHER_CHAMPION)
-        if one.promoted and one.result.get("challenged", names.get(one.job)) != names.get(one.job)
-        else one
-        for one in trained
+        outcome.held_back(ANOTHER_CHAMPION)
+        if outcome.promoted and outcome.result.get("challenged", names.get(outcome.job)) != names.get(outcome.job)
+        else outcome
+        for outcome in trained
     ]
 
 
 def whole(trained: Iterable[Trained], shared: Collection[str]) -> list[Trained]:
     """Return trainings as failed whose model refers to a shared one that is not among those that are left, by name."""
     return [
-        replace(one, error=SHARED_GONE) if one.usable and references([one.result["state"]]) - set(shared) else one
-        for one in trained
+        replace(outcome, error=SHARED_GONE)
+        if outcome.usable and references([outcome.result["state"]]) - set(shared)
+        else outcome
+        for outcome in trained
     ]
 
 
@@ -152,22 +156,22 @@ def publication_of(
 
     Raises ``ValueError`` when no job has a model.
     """
-    usable = [one for one in trained if one.usable]
+    usable = [outcome for outcome in trained if outcome.usable]
     if not usable:
-        reasons = "; ".join(f"{one.job}: {one.why}" for one in trained[:5])
+        reasons = "; ".join(f"{outcome.job}: {outcome.why}" for outcome in trained[:5])
         raise ValueError(f"no job has a model that could be registered: {reasons}")
-    anyone = any(one.promoted for one in usable)
-    rows = pd.DataFrame([_fleet_row(one, take=one.promoted or not anyone) for one in usable])
+    anyone = any(outcome.promoted for outcome in usable)
+    rows = pd.DataFrame([_fleet_row(outcome, take=outcome.promoted or not anyone) for outcome in usable])
     tables = _tables(trained, gate.score)
     settings = {"jobs": len(trained), **gate.parameters}
     return Publication(
         name=gate.registered,
         fleet=merge_rows(champion, rows, gate.shared),
         candidates=[Candidate(family, per_job, settings) for family, per_job in tables.items()],
-        pictures=_error_picture(tables, gate.score, [str(one.winner) for one in usable]),
+        pictures=_error_picture(tables, gate.score, [str(outcome.winner) for outcome in usable]),
         data=gate.data(usable),
         started_at_s=started_at_s,
-        details=[_detail(one) for one in usable],
+        details=[_detail(outcome) for outcome in usable],
         parameters={**settings, "families": ",".join(tables)},
         tags=dict(tags),
     )
@@ -179,9 +183,9 @@ def with_pictures_of_families(publication: Publication, trained: Sequence[Traine
         replace(
             candidate,
             pictures={
-                f"{one.job}.png": base64.b64decode(text)
-                for one in trained
-                if (text := one.result.get("pictures", {}).get(f"{prefix}{candidate.family}.png"))
+                f"{outcome.job}.png": base64.b64decode(text)
+                for outcome in trained
+                if (text := outcome.result.get("pictures", {}).get(f"{prefix}{candidate.family}.png"))
             },
         )
         for candidate in publication.candidates
@@ -193,18 +197,18 @@ def data_of_files(usable: Sequence[Trained], name: str, folder: Path, columns: M
     """Return what was read where each job has a file of its own, which its answer names under ``name``."""
     digest = _digest_of(usable)
     where = usable[0].result[name] if len(usable) == 1 else str(folder)
-    return TrainingData(name, where, digest, sum(one.result["rows"] for one in usable), columns)
+    return TrainingData(name, where, digest, sum(outcome.result["rows"] for outcome in usable), columns)
 
 
 def data_of_table(usable: Sequence[Trained], lake: Lake, table: str) -> TrainingData:
     """Return what was read where all jobs have one table of the lake."""
     columns = {column.name: str(column.type) for column in TABLES[table].schema}
-    rows = sum(one.result["rows"] for one in usable)
+    rows = sum(outcome.result["rows"] for outcome in usable)
     return TrainingData(table, str(lake.root / table), _digest_of(usable), rows, columns)
 
 
 def _digest_of(usable: Sequence[Trained]) -> str:
-    return sha256("".join(str(one.result["data_digest"]) for one in usable).encode()).hexdigest()
+    return sha256("".join(str(outcome.result["data_digest"]) for outcome in usable).encode()).hexdigest()
 
 
 def _fleet_row(one: Trained, *, take: bool) -> dict[str, Any]:
@@ -228,7 +232,7 @@ def _tables(trained: Sequence[Trained], score: str) -> dict[str, pd.DataFrame]:
     All carry the same metrics, because the compare page puts one name into one row, and the score comes first, because
     that page plots the first metric.
     """
-    tried = [item for one in trained for item in one.result.get("candidates", [])]
+    tried = [item for outcome in trained for item in outcome.result.get("candidates", [])]
     families = dict.fromkeys(item["family"] for item in tried)
     empty = dict.fromkeys([score, *(name for item in tried for name in item["metrics"])])
     return {family: _per_job(family, trained, empty) for family in families}
@@ -236,14 +240,14 @@ def _tables(trained: Sequence[Trained], score: str) -> dict[str, pd.DataFrame]:
 
 def _per_job(family: str, trained: Sequence[Trained], empty: Mapping[str, None]) -> pd.DataFrame:
     rows = []
-    for one in trained:
-        item = one.candidate(family)
-        error = one.error or item.get("error", "not tried")
+    for outcome in trained:
+        item = outcome.candidate(family)
+        error = outcome.error or item.get("error", "not tried")
         figures = item.get("metrics", {})
         if error:  # figures of the job, the naive error for one, are no figures of a family that could not be judged:
             # as the only metric that all runs have, they would be what the compare page plots, the same for each
             figures = {name: value for name, value in figures.items() if name in _FLAGS}
-        rows.append({"job": one.job, **empty, **figures, "error": error})
+        rows.append({"job": outcome.job, **empty, **figures, "error": error})
     frame = pd.DataFrame(rows)
     flags = frame.columns.intersection(list(_FLAGS))
     kinds = dict.fromkeys(frame.columns.difference(["job", "error", *flags]), float)

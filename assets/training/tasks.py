@@ -100,7 +100,7 @@ def champion_of(key: Mapping[str, Any], read: Callable[[State, Mapping[str, Stat
         if row is None:
             return None, Challenged()
         name = name_of(row.state)
-        champion = read(orjson.loads(row.state), {one: orjson.loads(text) for one, text in row.shared.items()})
+        champion = read(orjson.loads(row.state), {name: orjson.loads(text) for name, text in row.shared.items()})
     except (FleetCorrupt, ValueError, KeyError, TypeError, AttributeError) as error:
         return None, Challenged(name, f"; its champion could not be read: {error}")
     return champion, Challenged(name)

@@ -98,12 +98,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     began_s = time.perf_counter()
     found = list(figures(options.group or GROUPS, range(1, options.seeds + 1)))
     if options.json:
-        rows = [{**asdict(one), "mean": one.mean, "spread": one.spread, "error": one.error} for one in found]
+        rows = [
+            {**asdict(figure), "mean": figure.mean, "spread": figure.spread, "error": figure.error} for figure in found
+        ]
         document = {"schema": "perdix.benchmark.calibration/1", "seeds": options.seeds, "figures": rows}
         print(json.dumps(document, indent=1))
         return 0
     for group, title in GROUPS.items():
-        _show(title, [one for one in found if one.group == group])
+        _show(title, [figure for figure in found if figure.group == group])
     print(f"\n{options.seeds} seeds, {time.perf_counter() - began_s:.0f} s")
     return 0
 

@@ -32,9 +32,9 @@ def line(seeds: Sequence[int]) -> Iterator[Row]:
             ("R2", _r2, False),
             ("CPU best explained by throughput s before", _lag_s, False),
         ):
-            yield f"{run}: {name}", of(seen), [of(one) for one in played], relative
+            yield f"{run}: {name}", of(seen), [of(replay) for replay in played], relative
         if run == "ramp":
-            yield f"{run}: records/s at CPU > .95", _saturated(seen), [_saturated(one) for one in played], True
+            yield f"{run}: records/s at CPU > .95", _saturated(seen), [_saturated(replay) for replay in played], True
 
 
 def skew(seeds: Sequence[int]) -> Iterator[Row]:
@@ -54,7 +54,7 @@ def skew(seeds: Sequence[int]) -> Iterator[Row]:
         ("R2 of a worker's CPU and throughput, mean", _mean_r2, False),
     )
     for name, value, relative in of:
-        yield name, float(value(cpu, throughput)), [float(value(*one)) for one in played], relative
+        yield name, float(value(cpu, throughput)), [float(value(*replay)) for replay in played], relative
 
 
 def cpu_of_twelve(seeds: Sequence[int]) -> Iterator[Row]:
@@ -89,7 +89,7 @@ def latency(seeds: Sequence[int]) -> Iterator[Row]:
         played = [_one_worker(seen, seed) for seed in seeds]
         for low, high in bands:
             rows = (seen.throughput_per_s >= low) & (seen.throughput_per_s < high)
-            simulated = [float(np.nanmedian(one.latency_ms[rows])) for one in played]
+            simulated = [float(np.nanmedian(replay.latency_ms[rows])) for replay in played]
             yield f"{run}: ms at {low:,}-{high:,} records/s", float(np.median(seen.latency_ms[rows])), simulated, True
 
 
@@ -128,7 +128,7 @@ def _twelve_workers(samples: int, seed: int) -> tuple[Values, Values]:
 
 
 def _at(rows: NDArray[np.int64], table: Values) -> Values:
-    return np.column_stack([_minute_means(one) for one in table.T])[rows]
+    return np.column_stack([_minute_means(column) for column in table.T])[rows]
 
 
 def _mean_cpu(rate_per_s: float, shuffling: float, seed: int) -> float:
@@ -198,7 +198,7 @@ def _efficiency_sd(cpu: Values, throughput: Values) -> float:
 
 def _share_sd(_: Values, throughput: Values) -> float:
     shares = throughput / throughput.sum(axis=1, keepdims=True)
-    return float(np.mean([_relative(one) for one in shares.T]))
+    return float(np.mean([_relative(column) for column in shares.T]))
 
 
 def _mean_r2(cpu: Values, throughput: Values) -> float:

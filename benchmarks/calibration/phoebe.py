@@ -42,7 +42,7 @@ def capacity(seeds: Sequence[int]) -> Iterator[Row]:
     sizes = np.array(list(most))
     of_seeds = [np.array([played[n][k] for n in most]) for k in range(len(seeds))]
     observed = _scatter(sizes, np.array(list(most.values())))
-    yield "tsw: scatter about a smooth curve", observed, [_scatter(sizes, one) for one in of_seeds], False
+    yield "tsw: scatter about a smooth curve", observed, [_scatter(sizes, course) for course in of_seeds], False
     means = measured.nexmark().groupby("parallelism")["records_per_second"].mean()
     law = np.array([n * physics.efficiency(int(n), NEXMARK_CONTENTION, 0.0) for n in means.index])
     single = float(np.exp(np.mean(np.log(means.to_numpy() / law))))
@@ -69,7 +69,9 @@ def recovery(seeds: Sequence[int]) -> Iterator[Row]:
     for name, observed in OBSERVED_RECOVERY_S.items():
         what, _, statistic = name.partition(", ")
         causes, share = CAUSES[what], 50 if statistic == "median" else 90
-        simulated = [float(np.percentile([s for cause, s in one if cause in causes], share)) for one in played]
+        simulated = [
+            float(np.percentile([s for cause, s in recoveries if cause in causes], share)) for recoveries in played
+        ]
         yield name, observed, simulated, True
 
 
@@ -89,7 +91,12 @@ def static(seeds: Sequence[int]) -> Iterator[Row]:
             run = measured.phoebe(job, f"baseline_{scale_out}")
             played = [static_ms(job, run.arrived, scale_out, seed) for seed in seeds]
             for statistic, of, relative in (*statistics, *(after_failures if scale_out == 24 else ())):
-                yield f"{name}, {scale_out}: {statistic}", of(run.latency_ms), [of(one) for one in played], relative
+                yield (
+                    f"{name}, {scale_out}: {statistic}",
+                    of(run.latency_ms),
+                    [of(replay) for replay in played],
+                    relative,
+                )
 
 
 # ---- the simulated runs -----------------------------------------------------------------------------------------
@@ -178,7 +185,7 @@ def _scatter(sizes: Values, most_per_s: Values) -> float:
 
 def _slow_until_s(latency_ms: Values) -> float:
     """Return the median over failures of the seconds from a failure until p95 is below 2 s for good."""
-    return float(np.median([one[-1] + 1 if len(one) else 0 for one in map(_slow, _after_failures(latency_ms))]))
+    return float(np.median([slow[-1] + 1 if len(slow) else 0 for slow in map(_slow, _after_failures(latency_ms))]))
 
 
 def _highest_ms(latency_ms: Values) -> float:

@@ -37,8 +37,13 @@ def standstill(seeds: Sequence[int]) -> Iterator[Row]:
             ]
             for seed in seeds
         ]
-        yield f"{name}: s, median", float(np.median(seen)), [float(np.median(one)) for one in played], True
-        yield f"{name}: sd of its log", _log_sd(seen), [_log_sd(one) for one in played], False
+        yield (
+            f"{name}: s, median",
+            float(np.median(seen)),
+            [float(np.median(standstills)) for standstills in played],
+            True,
+        )
+        yield f"{name}: sd of its log", _log_sd(seen), [_log_sd(standstills) for standstills in played], False
 
 
 def _standstills(job: str, scale_out: int, arrived: Values, latency_ms: Values) -> list[float]:

@@ -56,8 +56,9 @@ def storm(player: Player, options: argparse.Namespace) -> dict[str, Any]:
                 small = player.shrunk(given, first)
             found.append({**violation, "shrunk": small.to_json()})
             print(f"episode {number}: {first.oracle}, minute {first.minute:g}: {first.sentence}", flush=True)
-            for one in small.faults:
-                print(f"    {one.from_min:>3} min +{one.minutes}: {one.kind} of {one.where} {one.amount:g} {one.what}")
+            for fault in small.faults:
+                how = f"{fault.kind} of {fault.where} {fault.amount:g} {fault.what}"
+                print(f"    {fault.from_min:>3} min +{fault.minutes}: {how}")
             if options.stop:
                 break
         elif options.verbose:
@@ -80,9 +81,11 @@ def replayed(player: Player, path: Path) -> dict[str, Any]:
     """Play the shrunk episodes of a storm, or the crashes that were found, again."""
     found = []
     steps = 0
-    for one in json.loads(path.read_text(encoding="utf-8"))["found"]:
-        given = Episode.from_json(one.get("shrunk") or {name: one[name] for name in Episode.__dataclass_fields__})
-        run = player.play(given, compared=given.minutes == EPISODE_MIN, crash_at=one.get("boundary"))
+    for finding in json.loads(path.read_text(encoding="utf-8"))["found"]:
+        given = Episode.from_json(
+            finding.get("shrunk") or {name: finding[name] for name in Episode.__dataclass_fields__}
+        )
+        run = player.play(given, compared=given.minutes == EPISODE_MIN, crash_at=finding.get("boundary"))
         steps += run.steps
         found += [vars(violation) for violation in run.violations[:1]]
     return {"commit": commit(), "steps": steps, "violations": len(found), "found": found}
@@ -99,7 +102,7 @@ def crashed(player: Player, every: int, climates: Sequence[int]) -> dict[str, An
             print(
                 f"climate {crash['climate']}, boundary {crash['boundary']}: {crash['found'][0]['sentence']}", flush=True
             )
-    steps, seconds = sum(one["steps"] for one in every_crash), round(time.perf_counter() - began_s, 1)
+    steps, seconds = sum(row["steps"] for row in every_crash), round(time.perf_counter() - began_s, 1)
     counts = {"crashes": len(every_crash), "steps": steps, "violations": len(found)}
     return {"commit": commit(), **counts, "found": found, "seconds": seconds}
 
@@ -108,9 +111,9 @@ def soaked(ticks: int, jobs: int) -> dict[str, Any]:
     """Let time pass, and look at what grows."""
     began_s = time.perf_counter()
     course = []
-    for one in soak(ticks, jobs):
-        course.append(one)
-        print(f"{one['ticks']} ticks: {one['memory_mib']} MiB, store {one['store_mib']} MiB", flush=True)
+    for row in soak(ticks, jobs):
+        course.append(row)
+        print(f"{row['ticks']} ticks: {row['memory_mib']} MiB, store {row['store_mib']} MiB", flush=True)
     grown = steady(course)
     seconds = round(time.perf_counter() - began_s, 1)
     violations = course[-1]["violations"] + (grown > FLAT_MIB)

@@ -50,7 +50,7 @@ def absurd(document: object, amount: float) -> object:
             else absurd(value, amount)
             for key, value in document.items()
         }
-    return [absurd(one, amount) for one in document] if isinstance(document, list) else document
+    return [absurd(part, amount) for part in document] if isinstance(document, list) else document
 
 
 def _lie(value: int, amount: float) -> int:

@@ -141,6 +141,6 @@ class Deployment:
                 self._wanted(now_s, min(int(fault.amount), self.place.job.bounds.maximum))
             elif kind == "forgets":
                 until_s = now_s - 60.0 * fault.amount
-                before = next((one for at_s, one in reversed(self._seen) if at_s <= until_s), None)
+                before = next((name for at_s, name in reversed(self._seen) if at_s <= until_s), None)
                 if before is not None:
                     self._wanted(now_s, before.asked)

@@ -40,7 +40,7 @@ class Episode:
     @classmethod
     def from_json(cls, given: Mapping[str, Any]) -> Episode:
         """Rebuild from :meth:`to_json`."""
-        return cls(**{**given, "faults": tuple(Fault.from_json(one) for one in given["faults"])})
+        return cls(**{**given, "faults": tuple(Fault.from_json(fault) for fault in given["faults"])})
 
 
 def episode(seed: int, number: int, kinds: Collection[str] = frozenset(KINDS)) -> Episode:
@@ -95,7 +95,9 @@ class Player:
         """Return the episode with as few faults, as short and with as few controllers as still violate the oracle."""
 
         def fails(candidate: Episode) -> bool:
-            return any(one.oracle == found.oracle for one in self.play(candidate, compared=compared).violations)
+            return any(
+                violation.oracle == found.oracle for violation in self.play(candidate, compared=compared).violations
+            )
 
         if fails(replace(given, faults=())):
             return replace(given, faults=())
@@ -104,7 +106,7 @@ class Player:
         for fewer in range(1, given.controllers):
             mine = {f"c{k}" for k in range(fewer, given.controllers)}
             candidate = replace(smallest, controllers=fewer)
-            if not any(one.where in mine for one in smallest.faults) and fails(candidate):
+            if not any(fault.where in mine for fault in smallest.faults) and fails(candidate):
                 smallest = candidate
                 break
         for index, fault in enumerate(smallest.faults):

@@ -194,7 +194,7 @@ def drawn(
         amount, what = kind.draw(rng)
         faults.append(Fault(name, where, begins, lasts, amount, what))
     several = controllers if len(controllers) > 1 else ()  # what a lease is there for
-    for one, asleep in itertools.product(several, sorted(ASLEEP.keys() & kinds)):
+    for fault, asleep in itertools.product(several, sorted(ASLEEP.keys() & kinds)):
         if rng.random() < ASLEEP[asleep]:
-            faults.append(Fault(asleep, one, int(rng.integers(1, minutes // 4)), 3 * minutes // 4))
+            faults.append(Fault(asleep, fault, int(rng.integers(1, minutes // 4)), 3 * minutes // 4))
     return tuple(sorted(faults, key=lambda one: (one.from_min, one.kind, one.where)))

@@ -111,20 +111,20 @@ class Watch:
         One that slept longer than leases last reports what was: others have decided and asked since.
         """
         world, minute, slept = self._world, self._world.minute, lasted_s >= SLEPT_S
-        for name, one in report.reports.items():
-            if one.decision is not None and self.remembers:
-                made = (round(minute), one.decision.scale_out, one.decision.reason.value)
+        for name, tick in report.reports.items():
+            if tick.decision is not None and self.remembers:
+                made = (round(minute), tick.decision.scale_out, tick.decision.reason.value)
                 self.decisions.setdefault(name, []).append(made)
-            if one.status in WELL:
+            if tick.status in WELL:
                 self._served_min[name] = minute
             runs = world.deployments[name].twin.scale_out
-            if one.event is Event.CONFIRMED and one.running != runs and not slept and not world.lying(name):
-                self._tell("ledger", f"{name}: confirmed at {one.running}, {runs} run")
-            if one.event in NOTED and not slept:
+            if tick.event is Event.CONFIRMED and tick.running != runs and not slept and not world.lying(name):
+                self._tell("ledger", f"{name}: confirmed at {tick.running}, {runs} run")
+            if tick.event in NOTED and not slept:
                 desired = auditor.ledger.desired(name)
                 state = None if desired is None else desired.decision.state
-                if state is not NOTED[one.event]:
-                    self._tell("ledger", f"{name}: {one.event.value} is reported, the ledger has {state}")
+                if state is not NOTED[tick.event]:
+                    self._tell("ledger", f"{name}: {tick.event.value} is reported, the ledger has {state}")
         for name in world.deployments:
             quiet_min = minute - world.quiet_since_min(name)
             unserved_min = minute - max(self._served_min.get(name, 0.0), world.quiet_since_min(name))

@@ -126,7 +126,7 @@ def hurt_by_its_neighbour() -> Iterator[Wrap]:
 
     def hurts(process: Process, jobs: Sequence[StreamJob], heartbeat: Path) -> FleetReport:
         report = tick(process, _within(jobs, _KEPT) if process in hurt else jobs, heartbeat)
-        if any(one.event is Event.UNREACHABLE for one in report.reports.values()):
+        if any(served.event is Event.UNREACHABLE for served in report.reports.values()):
             hurt.add(process)
         return report
 
@@ -208,7 +208,7 @@ def samples_in_order() -> Iterator[Wrap]:
     """Let samples that come again, or out of their order, be refused."""
 
     def aligned(job: str, series: Sequence[Series], *span: float) -> Window:
-        if any((np.diff(one.times_ms) <= 0).any() for one in series):
+        if any((np.diff(series_of.times_ms) <= 0).any() for series_of in series):
             raise SourceError("planted: times must grow")
         return align(job, series, *span)
 

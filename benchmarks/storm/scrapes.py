@@ -66,18 +66,22 @@ def _through(fault: Fault, began_s: float, true_s: float, series: list[Series]) 
         case "late metrics":
             return _until(series, true_s - fault.amount)
         case "metrics ahead":
-            return [replace(one, times_ms=one.times_ms + int(1_000 * fault.amount)) for one in series]
+            return [replace(stream, times_ms=stream.times_ms + int(1_000 * fault.amount)) for stream in series]
         case "partial metrics":
             return _lost(series, fault.amount, [fault.from_min, int(true_s)])
         case "workers missing":
-            workers = sorted({one.worker for one in series if one.worker is not None})
+            workers = sorted({stream.worker for stream in series if stream.worker is not None})
             gone = set(workers[: round(fault.amount * len(workers))])
-            return [one for one in series if one.worker not in gone]
+            return [stream for stream in series if stream.worker not in gone]
         case "duplicated metrics":
-            again = [replace(one, labels={**one.labels, "twice": "yes"}) for one in series if one.metric == fault.what]
+            again = [
+                replace(stream, labels={**stream.labels, "twice": "yes"})
+                for stream in series
+                if stream.metric == fault.what
+            ]
             return [*series, *again]
         case "repeated metrics":
-            again = [replace(one, times_ms=one.times_ms[::-1], values=one.values[::-1]) for one in series]
+            again = [replace(stream, times_ms=stream.times_ms[::-1], values=stream.values[::-1]) for stream in series]
             return [*again, *series]
         case "absurd metric":
             return _changed(series, fault.what, began_s, lambda values: np.full_like(values, fault.amount))
@@ -88,20 +92,20 @@ def _through(fault: Fault, began_s: float, true_s: float, series: list[Series]) 
 
 def _until(series: list[Series], until_s: float) -> list[Series]:
     kept = []
-    for one in series:
-        known = one.times_ms <= 1_000 * until_s
+    for stream in series:
+        known = stream.times_ms <= 1_000 * until_s
         if known.any():
-            kept.append(replace(one, times_ms=one.times_ms[known], values=one.values[known]))
+            kept.append(replace(stream, times_ms=stream.times_ms[known], values=stream.values[known]))
     return kept
 
 
 def _lost(series: list[Series], share: float, seed: list[int]) -> list[Series]:
     rng = np.random.default_rng(seed)
     kept = []
-    for one in series:
-        known = rng.random(len(one)) >= share
+    for stream in series:
+        known = rng.random(len(stream)) >= share
         if known.any():
-            kept.append(replace(one, times_ms=one.times_ms[known], values=one.values[known]))
+            kept.append(replace(stream, times_ms=stream.times_ms[known], values=stream.values[known]))
     return kept
 
 
@@ -110,18 +114,18 @@ def _changed(
 ) -> list[Series]:
     """Change a metric from ``began_s`` on; of a counter, what it grows by is what counts."""
     found = []
-    for one in series:
-        since = one.times_ms >= 1_000 * began_s
-        if one.metric != metric or not since.any():
-            found.append(one)
+    for stream in series:
+        since = stream.times_ms >= 1_000 * began_s
+        if stream.metric != metric or not since.any():
+            found.append(stream)
             continue
-        values = one.values.copy()
-        if one.kind == "counter":
+        values = stream.values.copy()
+        if stream.kind == "counter":
             steps = np.diff(values, prepend=values[0])
             per_step = np.full_like(steps, SCRAPING.interval_s)
             steps[since] = change(steps[since] / per_step[since]) * per_step[since]
             values = values[0] + np.cumsum(steps)
         else:
             values[since] = change(values[since])
-        found.append(replace(one, values=values))
+        found.append(replace(stream, values=values))
     return found

@@ -35,8 +35,8 @@ def soak(ticks: int, jobs: int) -> Iterator[dict[str, Any]]:
 
 def steady(course: list[dict[str, Any]]) -> float:
     """Return by how many MiB per thousand ticks memory grew within the last of them: the slope of a line through it."""
-    last = [one for one in course if one["ticks"] > course[-1]["ticks"] - STEADY_TICKS]
-    slope, _ = np.polyfit([one["ticks"] for one in last], [one["memory_mib"] for one in last], 1)
+    last = [row for row in course if row["ticks"] > course[-1]["ticks"] - STEADY_TICKS]
+    slope, _ = np.polyfit([row["ticks"] for row in last], [row["memory_mib"] for row in last], 1)
     return 1_000.0 * float(slope)
 
 

@@ -141,7 +141,9 @@ class World:
 
     def lying(self, job: str, *, ever: bool = False) -> bool:
         """Whether a job's target says or does what it should not, now or ever in this episode."""
-        return any(one.kind in LYING and one.where == job and (ever or one.during(self.minute)) for one in self.faults)
+        return any(
+            fault.kind in LYING and fault.where == job and (ever or fault.during(self.minute)) for fault in self.faults
+        )
 
     def active(self, kind: str, *where: str) -> Fault | None:
         """Return a fault of a kind that goes on now."""
@@ -178,7 +180,7 @@ class World:
             if not self.watch.found:
                 self._judge(auditor)
             rows = len(auditor.ledger.decisions(limit=1_000_000))
-        ends = {name: one.twin.scale_out for name, one in self.deployments.items()}
+        ends = {name: deployment.twin.scale_out for name, deployment in self.deployments.items()}
         found = tuple(self.watch.found)
         made, struck = self.watch.decisions, frozenset(self.struck)
         return Run(self._steps, found, ends, made, self._boundaries, rows, dict(self.idle), struck)
@@ -221,7 +223,7 @@ class World:
         self.now_s = max(self.now_s, first.next_s)
         self._boot()
         if not self.idle and self.minute >= STORM_MIN + IDLE_MIN:
-            self.idle = {name: one.twin.scale_out for name, one in self.deployments.items()}
+            self.idle = {name: deployment.twin.scale_out for name, deployment in self.deployments.items()}
         self._step(first)
         late = max(self.now_s - first.next_s, 0.0)
         first.next_s += INTERVAL_S * (1 + late // INTERVAL_S)
@@ -293,7 +295,7 @@ class World:
     def _jobs(self) -> list[StreamJob]:
         """Return the jobs as their files are now."""
         edits = ((job, self.active("job file", job.name)) for job in self._ordered)
-        return [one for job, edit in edits for one in ([job] if edit is None else edited(job, edit.what))]
+        return [job_left for job, edit in edits for job_left in ([job] if edit is None else edited(job, edit.what))]
 
     def _started(self, controller: Controller) -> Process:
         folder = self._folder / controller.name
@@ -467,7 +469,7 @@ class World:
                 # Who falls asleep while its request leaves cannot be stopped, where nothing was written meanwhile.
                 deployment.ask(self.now_s, scale_out, "", "")
                 continue
-            given = next(one for one in controller.jobs if one.name == job)
+            given = next(settings for settings in controller.jobs if settings.name == job)
             decision_id = self.watch.asked(deployment, given, (scale_out, key), controller.name, self._auditor)
             deployment.ask(self.now_s, scale_out, controller.name, decision_id)
         if self.active("lost answer", job) is not None:

@@ -76,7 +76,7 @@ class Witness:
                 elif scale_out <= self.twin.parameters.workers.maximum:
                     tallies[ELSEWHERE][name].add(estimate, self.twin.true_capacity(scale_out))
         return {
-            where: {name: list(vars(one).values()) for name, one in mine.items() if one.asked}
+            where: {name: list(vars(share).values()) for name, share in mine.items() if share.asked}
             for where, mine in tallies.items()
         }
 

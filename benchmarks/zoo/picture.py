@@ -64,8 +64,8 @@ def _jobs(axes: Axes, document: Document, colours: Mapping[str, str]) -> None:
         mine = [(ratio(row, best), row["late_share"]) for row, best in pairs if row["policy"] == policy]
         judged = policy == document["judged"]
         axes.scatter(
-            [one[0] for one in mine],
-            [one[1] for one in mine],
+            [point[0] for point in mine],
+            [point[1] for point in mine],
             s=34 if judged else 16,
             color=colour,
             alpha=0.85 if judged else 0.55,
@@ -101,7 +101,7 @@ def _jobs(axes: Axes, document: Document, colours: Mapping[str, str]) -> None:
     axes.set_xlabel("worker-seconds, the job's best fixed size = 1")
     axes.set_ylabel("share of the time late")
     for row, best in pairs:
-        if row["policy"] == document["judged"] and row["job"] in {one["job"] for one in document["worst"]}:
+        if row["policy"] == document["judged"] and row["job"] in {row["job"] for row in document["worst"]}:
             at = (ratio(row, best), row["late_share"])
             axes.annotate(f"job {row['job']}, {row['kind']}", at, (5, 4), textcoords="offset points", fontsize=7)
     axes.set_title("every job: to the right it costs more, upwards it is late more often", loc="left", fontsize=9)

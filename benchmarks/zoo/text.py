@@ -46,9 +46,9 @@ def show(document: Document) -> None:
     for target in document["violations"]:
         _target(target)
     console.print(f"\nThe worst jobs of {document['judged']}:", highlight=False)
-    for one in document["worst"]:
-        console.print(f"  job {one['job']} ({one['kind']}): {one['why']}", highlight=False, soft_wrap=True)
-        console.print(f"    {one['command']}", highlight=False, soft_wrap=True)
+    for row in document["worst"]:
+        console.print(f"  job {row['job']} ({row['kind']}): {row['why']}", highlight=False, soft_wrap=True)
+        console.print(f"    {row['command']}", highlight=False, soft_wrap=True)
     console.print(f"\npicture and results: {document['folder']}", highlight=False, soft_wrap=True)
 
 
@@ -95,9 +95,9 @@ def _target(target: Document) -> None:
     missed = target["missed"]
     verdict = styled(f"{len(missed)} missed", "red") if missed else styled("pass", "green")
     console.print(verdict, f"of {target['judged']}: {target['asks']}", highlight=False, soft_wrap=True)
-    for one in missed[:SHOWN]:
-        what = f"job {one['job']} ({one['kind']})" if "job" in one else f"{one['where']}, {one['utilisation']}"
-        console.print(f"    {what}: {one['why']}", highlight=False, soft_wrap=True)
+    for row in missed[:SHOWN]:
+        what = f"job {row['job']} ({row['kind']})" if "job" in row else f"{row['where']}, {row['utilisation']}"
+        console.print(f"    {what}: {row['why']}", highlight=False, soft_wrap=True)
     if len(missed) > SHOWN:
         console.print(f"    and {len(missed) - SHOWN} more", highlight=False)
 

@@ -82,16 +82,16 @@ def least_cost(worker_s: float, worker: Resources, prices: PriceList) -> float |
     ``None`` when the worker fits on no type.
     """
     per_worker_h = []
-    for name, one in prices.instance_types.items():
+    for name, instance_type in prices.instance_types.items():
         try:
-            per_worker_h.append(one.price_per_h / per_host(worker, host_of(prices, name)))
+            per_worker_h.append(instance_type.price_per_h / per_host(worker, host_of(prices, name)))
         except DoesNotFitError:
             continue
     return min(per_worker_h) * worker_s / 3600.0 if per_worker_h else None
 
 
 def _total(billed: Sequence[Billed]) -> tuple[float, float]:
-    return sum(one.bill.cost for one in billed), sum(one.bill.host_h_paid for one in billed)
+    return sum(charged.bill.cost for charged in billed), sum(charged.bill.host_h_paid for charged in billed)
 
 
 def _bill(demand: Demand, needed: Counts, found: Leases, prices: PriceList, instance_type: str) -> Bill:

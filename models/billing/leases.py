@@ -148,18 +148,18 @@ def _until_paid(taken: Iterable[Span], until_s: float, billing: Billing) -> list
     over: list[Span] = []
     for at_s, count in _changes(taken):
         staying = []
-        for one in leased:
-            if one.idle and one.paid_until_s < at_s:
-                over.append((one.begin_s, one.paid_until_s))
+        for lease in leased:
+            if lease.idle and lease.paid_until_s < at_s:
+                over.append((lease.begin_s, lease.paid_until_s))
                 continue
-            if not one.idle:
-                one.paid_until_s = one.begin_s + billing.paid_s(at_s - one.begin_s)
-            staying.append(one)
+            if not lease.idle:
+                lease.paid_until_s = lease.begin_s + billing.paid_s(at_s - lease.begin_s)
+            staying.append(lease)
         leased = sorted(staying, key=lambda one: (-one.paid_until_s, one.idle, one.begin_s))
-        for rank, one in enumerate(leased):
-            one.idle = rank >= count
+        for rank, lease in enumerate(leased):
+            lease.idle = rank >= count
         leased += [_Leased(at_s, at_s) for _ in range(count - len(leased))]
-    return over + [(one.begin_s, min(one.paid_until_s, until_s)) for one in leased]
+    return over + [(lease.begin_s, min(lease.paid_until_s, until_s)) for lease in leased]
 
 
 def _changes(spans: Iterable[Span]) -> list[tuple[float, int]]:

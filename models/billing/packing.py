@@ -101,7 +101,11 @@ def lower_bound(workers: Mapping[str, int], sizes: Mapping[str, Resources], host
     if len(counts) == 1:  # exact where all are equal
         size = next(sizes[name] for name, count in workers.items() if count)
         return -(-counts[0] // per_host(size, host))
-    relaxations = ([cores for cores, _ in shares], [memory for _, memory in shares], [sum(one) / 2 for one in shares])
+    relaxations = (
+        [cores for cores, _ in shares],
+        [memory for _, memory in shares],
+        [sum(share) / 2 for share in shares],
+    )
     return max((_martello_toth(counts, weights) for weights in relaxations), default=0)
 
 

@@ -32,14 +32,14 @@ def quotes(prices: PriceList, worker: Resources, workers: int) -> tuple[list[Quo
         raise ValueError(f"at least 1 worker must be placed, found {workers}")
     found: list[Quote] = []
     left_out: dict[str, str] = {}
-    for name, one in prices.instance_types.items():
+    for name, instance_type in prices.instance_types.items():
         try:
             fitting = per_host(worker, host_of(prices, name))
         except DoesNotFitError as error:
             left_out[name] = str(error)
             continue
         hosts = -(-workers // fitting)
-        price_per_h = hosts * one.price_per_h
-        utilisation = workers * worker.cores / (hosts * one.cores)
+        price_per_h = hosts * instance_type.price_per_h
+        utilisation = workers * worker.cores / (hosts * instance_type.cores)
         found.append(Quote(name, fitting, hosts, price_per_h, price_per_h / workers, utilisation))
     return sorted(found, key=lambda one: (one.price_per_h, one.hosts, one.instance_type)), left_out

@@ -73,7 +73,7 @@ class KeyGroups:
         shares = shares / highest
         shares = np.round(shares / shares.sum(), DIGITS)  # as they are stored, so that a restart changes nothing
         odds = self.log_odds + self._evidence(shares) if judged else self.log_odds
-        kept = {n: one for n, one in self.seen.items() if n != scale_out} | {scale_out: shares}
+        kept = {n: seen_shares for n, seen_shares in self.seen.items() if n != scale_out} | {scale_out: shares}
         newest = dict(list(kept.items())[-REMEMBERED:])
         return replace(self, seen=newest, log_odds=min(max(odds, LEAST_ODDS), MOST_ODDS))
 

@@ -74,7 +74,7 @@ class Dataflow:
         if len(by_name) != len(given):
             return cls(tuple(given))  # which says what occurs twice
         try:
-            order = tuple(TopologicalSorter({one.name: one.inputs for one in given}).static_order())
+            order = tuple(TopologicalSorter({operator.name: operator.inputs for operator in given}).static_order())
         except CycleError as error:
             raise ValueError(f"the dataflow has a cycle: {' -> '.join(error.args[1])}; remove an edge of it") from None
         return cls(tuple(by_name[name] for name in order))
@@ -101,7 +101,10 @@ class Dataflow:
     @cached_property
     def outputs(self) -> Mapping[str, tuple[str, ...]]:
         """Operator -> the operators that it feeds; empty: a sink."""
-        return {one.name: tuple(o.name for o in self.operators if one.name in o.inputs) for one in self.operators}
+        return {
+            operator.name: tuple(o.name for o in self.operators if operator.name in o.inputs)
+            for operator in self.operators
+        }
 
     @cached_property
     def edges(self) -> tuple[tuple[str, str], ...]:

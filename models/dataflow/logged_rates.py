@@ -51,7 +51,8 @@ def source_targets(
         each = per_instance[name]
         rates = [epoch.get(name) for epoch in epochs]
         targets[name] = [
-            nan if one is None else one.observed_output_per_s if each is None else each * one.instances for one in rates
+            nan if rate is None else rate.observed_output_per_s if each is None else each * rate.instances
+            for rate in rates
         ]
     return targets
 

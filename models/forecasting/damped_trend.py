@@ -51,7 +51,7 @@ class DampedTrend(Member):
         travel = _travels(np.ascontiguousarray(edges_s).tobytes(), self.fades_s)
         lines = (line_through(tail, window_s) for window_s in self.windows_s)
         made = (np.maximum(level + slope * travel, 0.0) for level, slope in lines)
-        return np.asarray(sum(np.asarray(row) @ one for row, one in zip(self.weights, made, strict=True)))
+        return np.asarray(sum(np.asarray(row) @ forecast for row, forecast in zip(self.weights, made, strict=True)))
 
     def parameters(self) -> dict[str, Any]:
         """Return windows and fades in seconds, and the weights of their pairs."""

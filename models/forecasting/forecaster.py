@@ -139,7 +139,7 @@ class Forecaster:
     def given(self, shared: Mapping[str, Mapping[str, Any]]) -> Self:
         """Return the forecaster with the models that its members share with other jobs (name -> state)."""
         members = tuple(member.given(shared) for member in self.members) if shared else self.members
-        same = all(one is other for one, other in zip(members, self.members, strict=True))
+        same = all(member is other for member, other in zip(members, self.members, strict=True))
         return self if same else replace(self, members=members)
 
     def only(self, family: str) -> Self:
@@ -314,7 +314,7 @@ def fallback(history: Workload) -> Forecaster:
     The line through the last minute (Daedalus 3.2), extended over 15 minutes, errs two to three times as much
     as the newest rate does. Raises ``ValueError`` when the history has no finite rate.
     """
-    return Forecaster.fit(history, {one.family: one for one in STAND_INS})
+    return Forecaster.fit(history, {family.family: family for family in STAND_INS})
 
 
 def _tails(members: Sequence[Member], history: Workload) -> dict[float, Tail]:

@@ -88,28 +88,30 @@ class KnownEvents:
         """
         origin_s, until_s = forecast.origin_s, forecast.origin_s + forecast.horizon_s
         found = calendar.starting(origin_s - JUDGED_S, until_s)
-        begun = {(one.name, one.start_s): one for one in self.awaited if one.start_s < origin_s}
+        begun = {(event.name, event.start_s): event for event in self.awaited if event.start_s < origin_s}
         if not found:
             return Reckoned(forecast, (), replace(self, awaited=tuple(begun.values())))
-        concerned = [one for one in found if one.start_s >= origin_s or (one.name, one.start_s) in begun]
+        concerned = [event for event in found if event.start_s >= origin_s or (event.name, event.start_s) in begun]
         mean, leading = self._covered(forecast, concerned, begun)
-        to_come = [one for one in leading if one.start_s >= origin_s][:MOST_AWAITED]
+        to_come = [event for event in leading if event.start_s >= origin_s][:MOST_AWAITED]
         awaited = (*begun.values(), *self._awaiting(forecast, to_come, found))[:MOST_AWAITED]
         shares = {name: share for name, share in self.shares.items() if name in calendar.events}
-        expected = [Expected(one.name, one.start_s, one.end_s, one.factor, self.share(one.name)) for one in leading]
+        expected = [
+            Expected(event.name, event.start_s, event.end_s, event.factor, self.share(event.name)) for event in leading
+        ]
         return Reckoned(_scaled(forecast, mean), tuple(expected), KnownEvents(shares, awaited))
 
     def settled(self, workload: Tail) -> Self:
         """Return what is known after what came was held against what was forecast without each event."""
-        over = [one for one in self.awaited if one.until_s <= workload.end_s + 1e-6]
+        over = [event for event in self.awaited if event.until_s <= workload.end_s + 1e-6]
         if not over:
             return self
         shares = dict(self.shares)
-        for one in over:
-            came = _came(one, workload)
+        for event in over:
+            came = _came(event, workload)
             if came is not None:
-                shares[one.name] = shares.get(one.name, Share()).after(came)
-        return replace(self, shares=shares, awaited=tuple(one for one in self.awaited if one not in over))
+                shares[event.name] = shares.get(event.name, Share()).after(came)
+        return replace(self, shares=shares, awaited=tuple(event for event in self.awaited if event not in over))
 
     def _covered(
         self, forecast: Forecast, events: Sequence[Occurrence], begun: Mapping[tuple[str, float], Awaited]
@@ -117,9 +119,9 @@ class KnownEvents:
         """Return the mean with events, and those of them that count somewhere."""
         mean = forecast.mean
         highest, leads = np.full(len(mean), -np.inf), np.full(len(mean), -1)
-        for k, one in enumerate(events):
-            part = _part(forecast, one.start_s, one.end_s)
-            times, before = self.times(one.name, one.factor), begun.get((one.name, one.start_s))
+        for k, event in enumerate(events):
+            part = _part(forecast, event.start_s, event.end_s)
+            times, before = self.times(event.name, event.factor), begun.get((event.name, event.start_s))
             # Of one that began, the forecaster may have seen something: what is expected counts where it is more.
             wanted = times * mean if before is None else np.maximum(mean, times * before.usual_per_s)
             higher = (part > 0.0) & (wanted > highest)
@@ -135,8 +137,8 @@ class KnownEvents:
     def _awaiting(
         self, forecast: Forecast, events: Sequence[Occurrence], found: Sequence[Occurrence]
     ) -> tuple[Awaited, ...]:
-        real = [one for one in found if self.share(one.name) >= LITTLE]
-        starts_s, ends_s = np.array([one.start_s for one in real]), np.array([one.end_s for one in real])
+        real = [event for event in found if self.share(event.name) >= LITTLE]
+        starts_s, ends_s = np.array([event.start_s for event in real]), np.array([event.end_s for event in real])
         awaited = []
         for event in events:
             until_s = min(event.end_s, event.start_s + JUDGED_S, forecast.origin_s + forecast.horizon_s)
@@ -144,13 +146,13 @@ class KnownEvents:
             usual = float(part @ forecast.mean / part.sum()) if part.sum() > 0 else math.nan
             beside = int(((starts_s < until_s) & (ends_s > event.start_s)).sum()) - (self.share(event.name) >= LITTLE)
             awaited.append(Awaited(event.name, event.start_s, until_s, usual, event.factor, beside == 0))
-        return tuple(one for one in awaited if math.isfinite(one.usual_per_s))
+        return tuple(event for event in awaited if math.isfinite(event.usual_per_s))
 
     def to_state(self) -> dict[str, Any]:
         """Return a JSON-serialisable state."""
         return {
             "shares": {name: list(share) for name, share in self.shares.items()},
-            "awaited": [list(one) for one in self.awaited],
+            "awaited": [list(event) for event in self.awaited],
         }
 
     @classmethod

@@ -48,7 +48,7 @@ class Member(ABC):
 
     def parameters(self) -> dict[str, Any]:
         """Return what was fitted, JSON-serialisable, ``cell_s`` and ``keep_s`` left out; here they are numbers."""
-        return {one.name: getattr(self, one.name) for one in fields(self)[2:]}
+        return {field.name: getattr(self, field.name) for field in fields(self)[2:]}
 
     @classmethod
     def with_parameters(cls, cell_s: float, keep_s: float, parameters: Mapping[str, Any]) -> Self:
@@ -57,7 +57,7 @@ class Member(ABC):
         Raises ``StateVersionError`` when a library of this version cannot read what that of another wrote;
         ``ValueError`` when something is missing or does not fit together.
         """
-        return cls(cell_s, keep_s, *(float(parameters[one.name]) for one in fields(cls)[2:]))
+        return cls(cell_s, keep_s, *(float(parameters[field.name]) for field in fields(cls)[2:]))
 
     def given(self, shared: Mapping[str, Mapping[str, Any]]) -> Self:  # noqa: ARG002
         """Return the member with the models that it shares with other jobs (name -> state), if it refers to any."""

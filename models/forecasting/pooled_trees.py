@@ -74,12 +74,12 @@ class PooledTrees(Member):
 
         Returns JSON-serialisable state.
         """
-        cells_s = Counter(lead_s(one.step_s, horizon_s) for one in histories)
+        cells_s = Counter(lead_s(history.step_s, horizon_s) for history in histories)
         if not cells_s:
             raise NotForecastableError(f"{cls.family} needs histories of jobs, and there is none")
         cell_s = cells_s.most_common(1)[0][0]
         leads = max(1, round(horizon_s / cell_s))
-        alike = [one for one in histories if lead_s(one.step_s, horizon_s) == cell_s]
+        alike = [history for history in histories if lead_s(history.step_s, horizon_s) == cell_s]
         parts, reasons = [], []
         for history in alike:
             try:

@@ -175,7 +175,11 @@ def winner_of(candidates: Mapping[str, Candidate]) -> tuple[str | None, str]:
         found = f"{best} ({_shown(judged[best])}) does not beat {NAIVE} ({_shown(judged[NAIVE])}) by {MARGIN:.0%}"
         return NAIVE, found
     against = f", against {_shown(judged[NAIVE])} of {NAIVE}" if NAIVE in judged and best != NAIVE else ""
-    rest = "has the best score" if judged[best].score <= min(one.score for one in judged.values()) else "stands"
+    rest = (
+        "has the best score"
+        if judged[best].score <= min(candidate.score for candidate in judged.values())
+        else "stands"
+    )
     return best, f"{best} {rest}: {_shown(judged[best])}{against}"
 
 

@@ -98,23 +98,25 @@ class Trust:
     def settled(self, minutes: Tail) -> Self:
         """Return the trust after the forecasts whose last lead has passed were held against what came."""
         ended_s = minutes.end_s + 1e-6 - self.of.leads_s[-1]
-        over = [one for one in self.made if one.origin_s <= ended_s]
+        over = [forecast for forecast in self.made if forecast.origin_s <= ended_s]
         if not over:
             return self
         usual = float(np.nanmean(minutes.per_s))
         said, came = self.said, self.came
         leads_s, over_s = np.array(self.of.leads_s), self.of.over_s
         fade = 0.5 ** ((self.apart_s or self.of.every_s) / self.of.half_life_s)
-        for one in over:
+        for forecast in over:
             said, came = fade * said, fade * came
-            ends_s = one.origin_s + leads_s[: len(one.changes)]
+            ends_s = forecast.origin_s + leads_s[: len(forecast.changes)]
             truths = minutes.means_between(ends_s - over_s, ends_s).tolist()
-            for change, truth in zip(one.changes, truths, strict=True):
+            for change, truth in zip(forecast.changes, truths, strict=True):
                 if math.isfinite(truth) and usual > 0:
                     foreseen = change / usual
                     said += foreseen**2
-                    came += foreseen * float(np.clip((truth - one.level_per_s) / usual, -abs(foreseen), abs(foreseen)))
-        made = tuple(one for one in self.made if one.origin_s > ended_s)
+                    came += foreseen * float(
+                        np.clip((truth - forecast.level_per_s) / usual, -abs(foreseen), abs(foreseen))
+                    )
+        made = tuple(forecast for forecast in self.made if forecast.origin_s > ended_s)
         return replace(self, said=said, came=came, made=made, judged=self.judged + len(over))
 
     def tempered(self, forecast: Forecast, level_per_s: float, minutes: Values) -> Forecast:
@@ -139,7 +141,7 @@ class Trust:
 
     def to_state(self) -> dict[str, Any]:
         """Return a JSON-serialisable state."""
-        made = [[one.origin_s, one.level_per_s, *one.changes] for one in self.made]
+        made = [[forecast.origin_s, forecast.level_per_s, *forecast.changes] for forecast in self.made]
         apart = {} if self.apart_s is None else {"apart_s": self.apart_s}
         return {"said": self.said, "came": self.came, "made": made, "judged": self.judged, **apart}
 

@@ -101,17 +101,17 @@ class LatencyCandidate:
     @property
     def score(self) -> float:
         """What decides: the mean balanced error of both; infinite where neither is known. Lower is better."""
-        known = [one.balanced_error for one in (self.one_out, self.scale_out_out) if one is not None]
+        known = [judgement.balanced_error for judgement in (self.one_out, self.scale_out_out) if judgement is not None]
         return float(np.mean(known)) if known else math.inf
 
     def metrics(self) -> dict[str, float | None]:
         """Return the figures for MLflow, by names that carry their unit; ``None`` where one is not known."""
         figures: dict[str, float | None] = {"balanced_error": self.score}
-        for name, one in (("", self.one_out), ("unseen_", self.scale_out_out)):
+        for name, judgement in (("", self.one_out), ("unseen_", self.scale_out_out)):
             figures |= {
-                f"{name}missed_overloads": None if one is None else float(one.missed),
-                f"{name}false_alarms": None if one is None else float(one.false_alarms),
-                f"{name}latency_mae_ms": None if one is None else one.mae_ms,
+                f"{name}missed_overloads": None if judgement is None else float(judgement.missed),
+                f"{name}false_alarms": None if judgement is None else float(judgement.false_alarms),
+                f"{name}latency_mae_ms": None if judgement is None else judgement.mae_ms,
             }
         figures["fit_s"] = self.fit_s
         return {name: value if value is not None and math.isfinite(value) else None for name, value in figures.items()}
@@ -155,9 +155,13 @@ class TrainedLatency:
     def sentence(self) -> str:
         """Who won, and how the families compare, in words."""
         tried = "; ".join(
-            f"{one.family}: {one.error or f'{one.one_out} left out one by one'}"
-            + (f", {one.scale_out_out} left out by scale-out" if one.scale_out_out and not one.error else "")
-            for one in self.candidates
+            f"{candidate.family}: {candidate.error or f'{candidate.one_out} left out one by one'}"
+            + (
+                f", {candidate.scale_out_out} left out by scale-out"
+                if candidate.scale_out_out and not candidate.error
+                else ""
+            )
+            for candidate in self.candidates
         )
         return f"{self.winner} has the lowest balanced error ({self.best.score:.1%}): {tried}"
 
@@ -219,7 +223,9 @@ def challenge(champion: LatencyModel | None, champion_profile: str | None, train
             return Verdict(
                 False, "the champion is of the same family and profile: champion kept", challenger.balanced_error
             )
-        again = next((one.one_out for one in trained.candidates if one.family == champion.family), None)
+        again = next(
+            (candidate.one_out for candidate in trained.candidates if candidate.family == champion.family), None
+        )
         incumbent = again or _judged(champion, trained, truth)
     else:
         incumbent = _judged(champion, trained, truth)

@@ -77,8 +77,8 @@ def best_parameters(family: Family, sizes: Values, rates: Values, seed: int) -> 
     tried = family.tried()
     if len(tried) == 1:
         return tried[0]
-    off = [held_out_rates(family, one, sizes, rates, repeats=[seed]) - rates for one in tried]
-    squares = [float((one**2).mean()) for one in off]
+    off = [held_out_rates(family, drawn, sizes, rates, repeats=[seed]) - rates for drawn in tried]
+    squares = [float((errors**2).mean()) for errors in off]
     return tried[int(np.argmin(squares))]
 
 

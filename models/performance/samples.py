@@ -27,7 +27,8 @@ def checked(samples: Iterable[Sample]) -> tuple[Sample, ...]:
         _check(sample)
     if twice := [size for size, count in Counter(map(_size, given)).items() if count > 1]:
         said = ", ".join(
-            " and ".join(f"{one.per_s:g}" for one in given if _size(one) == size) + f" records/s at {_said(*size)}"
+            " and ".join(f"{sample.per_s:g}" for sample in given if _size(sample) == size)
+            + f" records/s at {_said(*size)}"
             for size in twice[:3]
         )
         raise ValueError(f"sampled more than once: {said}; keep one sample of each size, their mean for instance")

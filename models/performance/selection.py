@@ -78,7 +78,9 @@ class TrainedPerformance:
     @property
     def sentence(self) -> str:
         """Who won and why, how the families compare, and on what, in words."""
-        others = "; ".join(f"{one.family}: {one.error or one.errors}" for one in self.candidates)
+        others = "; ".join(
+            f"{candidate.family}: {candidate.error or candidate.errors}" for candidate in self.candidates
+        )
         first = min((candidate for candidate in self.candidates if candidate.may_lead), key=lambda one: one.rmse_per_s)
         why = (
             "has the lowest error"
@@ -111,7 +113,7 @@ def select_performance(
     candidates = tuple(candidate for candidate, _, _ in tried)
     winner = chosen(candidates)
     if winner is None:
-        reasons = "; ".join(f"{one.family}: {one.error or 'only compared'}" for one in candidates)
+        reasons = "; ".join(f"{candidate.family}: {candidate.error or 'only compared'}" for candidate in candidates)
         raise ValueError(f"no performance model could be fitted to {len(usable)} samples: {reasons}")
     return TrainedPerformance(
         usable,
@@ -129,7 +131,7 @@ def chosen(candidates: Sequence[PerformanceCandidate]) -> str | None:
     if not sound:
         return None
     best = min(sound, key=lambda one: one.rmse_per_s)
-    published = next((one for one in sound if one.family == FOREST.family), best)
+    published = next((candidate for candidate in sound if candidate.family == FOREST.family), best)
     return published.family if _within_spread(published, best) else best.family
 
 

@@ -80,7 +80,7 @@ class HighestRates:
             raise ValueError(f"no regression of T_max is called '{family}'; known: {', '.join(FAMILIES)}")
         ordered = tuple(sorted(known, key=lambda one: (one.scale_out, one.running)))
         sizes, rates, weights = (
-            np.array([getattr(one, name) for one in ordered], float) for name in ("scale_out", "per_s", "weight")
+            np.array([getattr(point, name) for point in ordered], float) for name in ("scale_out", "per_s", "weight")
         )
         return cls(family, tuple(float(value) for value in _FITS[family](sizes, rates, weights)), ordered)
 
@@ -100,8 +100,8 @@ class HighestRates:
 
         Keys fall anew at each deployment, so that the same scale-out takes more or less.
         """
-        sizes = np.array([one.scale_out for one in self.known], float)
-        off = np.array([one.per_s for one in self.known]) / self.per_s(sizes) - 1.0
+        sizes = np.array([point.scale_out for point in self.known], float)
+        off = np.array([point.per_s for point in self.known]) / self.per_s(sizes) - 1.0
         free = len(off) - len(self.coefficients)
         return float(np.sqrt((off @ off) / free)) if free > 0 else 0.0
 
@@ -117,7 +117,7 @@ class HighestRates:
             return self
         if not saturated and per_s <= float(self.per_s(scale_out)):
             return self
-        before = next((one for one in self.known if one.running and one.scale_out == scale_out), None)
+        before = next((point for point in self.known if point.running and point.scale_out == scale_out), None)
         if not saturated and before is not None and per_s <= before.per_s:
             return self
         now = (
@@ -130,15 +130,15 @@ class HighestRates:
             )
         )
         faded = [
-            replace(one, weight=one.weight * FORGETTING) if one.running else one
-            for one in self.known
-            if one is not before and (not one.running or one.weight * FORGETTING > LEAST_WEIGHT)
+            replace(point, weight=point.weight * FORGETTING) if point.running else point
+            for point in self.known
+            if point is not before and (not point.running or point.weight * FORGETTING > LEAST_WEIGHT)
         ]
         return self._through(self.family, [*faded, now])
 
     def to_state(self) -> dict[str, Any]:
         """Return a JSON-serialisable state: what is known, through which the regression is laid again."""
-        return {"format": STATE_FORMAT, "family": self.family, "known": [dict(vars(one)) for one in self.known]}
+        return {"format": STATE_FORMAT, "family": self.family, "known": [dict(vars(point)) for point in self.known]}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
@@ -147,8 +147,8 @@ class HighestRates:
             raise ValueError(f"not a state of T_max of format {STATE_FORMAT}: format is {state.get('format')!r}")
         try:
             known = [
-                Known(int(one["scale_out"]), float(one["per_s"]), float(one["weight"]), bool(one["running"]))
-                for one in state["known"]
+                Known(int(row["scale_out"]), float(row["per_s"]), float(row["weight"]), bool(row["running"]))
+                for row in state["known"]
             ]
             family = str(state["family"])
         except (KeyError, TypeError) as error:
@@ -164,7 +164,7 @@ def leave_one_out(maximum_per_s: Mapping[int, float], family: str | None) -> Err
         return Errors(math.nan, math.nan)
     off = []
     for left_out in known:
-        others = [one for one in known if one is not left_out]
+        others = [point for point in known if point is not left_out]
         found = HighestRates._through(family or _better(others), others)
         off.append(abs(float(found.per_s(left_out.scale_out)) / left_out.per_s - 1.0))
     return Errors(float(np.mean(off)), float(np.max(off)))
@@ -174,7 +174,7 @@ def _better(known: Sequence[Known]) -> str:
     """Return ``line``, unless ``usl`` predicts left-out scale-outs clearly better."""
     if len(known) < ENOUGH_TO_COMPARE:
         return LINE
-    maximum_per_s = {one.scale_out: one.per_s for one in known}
+    maximum_per_s = {point.scale_out: point.per_s for point in known}
     line, law = (leave_one_out(maximum_per_s, family).mape for family in (LINE, USL))
     return USL if law < CLEARLY_BETTER * line else LINE
 
@@ -224,5 +224,5 @@ def _usable(maximum_per_s: Mapping[int, float]) -> list[Known]:
 def _refuse_unusable(known: Sequence[Known]) -> None:
     if not known:
         raise ValueError("no T_max is known of any scale-out: profile until a deployment no longer keeps up (--step)")
-    if wrong := [one for one in known if one.scale_out < 1 or not LEAST_PER_S <= one.per_s <= LARGEST_PER_S]:
+    if wrong := [point for point in known if point.scale_out < 1 or not LEAST_PER_S <= point.per_s <= LARGEST_PER_S]:
         raise ValueError(f"T_max of {wrong[0].scale_out} workers cannot be {wrong[0].per_s} records/s")

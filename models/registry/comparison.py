@@ -72,7 +72,7 @@ def record(
 
     ``run_url``, ``compare_url``: where a run of an experiment, and several side by side, are seen in MLflow's UI.
     """
-    names = [one.name for one in comparison.compared]
+    names = [item.name for item in comparison.compared]
     if len(set(names)) != len(names):
         raise ValueError(f"two of one name are compared: {', '.join(names)}; name them apart")
     tags = {**origin_tags("comparison", comparison.data.digest), "perdix.kind": comparison.kind, **comparison.tags}
@@ -81,7 +81,7 @@ def record(
         writer.log_values(parent, comparison.metrics, comparison.parameters)
         writer.log_dataset(parent, comparison.data, comparison.kind)
         writer.log_files(parent, comparison.files)
-        nested = {one.name: _record_one(writer, parent, comparison, one) for one in comparison.compared}
+        nested = {item.name: _record_one(writer, parent, comparison, item) for item in comparison.compared}
         together = compare_url(experiment_id, list(nested.values()))
         client.set_tag(parent, _DESCRIPTION, f"[All of them side by side]({together})\n\n{comparison.note}")
     return Recorded(parent, run_url(experiment_id, parent), nested, together)

@@ -89,7 +89,7 @@ class Registry:
     def _forget(self, client: Any, name: str) -> None:
         """Remove the oldest versions with their tables, but for the newest ones and those that have an alias."""
         versions = client.search_model_versions(f"name='{name}'", max_results=self.MOST_VERSIONS + 1_000)
-        newest_first = sorted((int(one.version) for one in versions), reverse=True)
+        newest_first = sorted((int(version.version) for version in versions), reverse=True)
         in_use = {int(version) for version in client.get_registered_model(name).aliases.values()}
         for version in sorted(set(newest_first[self.MOST_VERSIONS :]) - in_use)[:AT_ONCE]:
             try:

@@ -39,9 +39,9 @@ def rows_of(found: OperatorSamples) -> pd.DataFrame:
     whole = {name: getattr(found, name) for name in _WHOLE} | {name: list(getattr(found, name)) for name in LISTS}
     taken = [{**asdict(sample), "why_failed": ""} for sample in found.samples]
     failed = [
-        {"cpu_cores": one.cpu_cores, "memory_mb": one.memory_mb, "per_s": math.nan, "took_s": one.took_s,
-         "why_failed": one.why}
-        for one in found.failed
+        {"cpu_cores": size.cpu_cores, "memory_mb": size.memory_mb, "per_s": math.nan, "took_s": size.took_s,
+         "why_failed": size.why}
+        for size in found.failed
     ]  # fmt: skip
     return pd.DataFrame([{**row, **whole} for row in (*taken, *failed)])[[*COLUMNS, *LISTS]].astype(COLUMNS)
 

@@ -173,7 +173,9 @@ def _flink(_: Home, files: JobFiles) -> Iterator[Finding]:
         job = files.jobs[name]
         return Call(str(target.url), lambda: _flink_of(job, target), lambda finding: [finding])
 
-    found = {one.check: one for one in Calls(AT_ONCE, PER_SERVER).run(call(*item) for item in targets.items())}
+    found = {
+        finding.check: finding for finding in Calls(AT_ONCE, PER_SERVER).run(call(*item) for item in targets.items())
+    }
     yield from (found[f"flink of {name}"] for name in targets)
 
 
@@ -192,7 +194,7 @@ def _flink_of(job: StreamJob, target: FlinkSettings) -> Finding:
         return Finding(check, ok=False, found=f"{type(error).__name__}: {error}", fix="see the message")
     when = "as soon as slots are there" if rescaling.at_once else "at a checkpoint once slots are there"
     found = f"rescales {when}, and not within {rescaling.cooldown_s:.0f} s of the last deployment"
-    needed, wanted = (BETWEEN.join(one.sentence for one in advice if one.needed is kind) for kind in (True, False))
+    needed, wanted = (BETWEEN.join(item.sentence for item in advice if item.needed is kind) for kind in (True, False))
     return Finding(check, ok=not needed, found=found, fix=needed, better=wanted)
 
 

@@ -55,7 +55,9 @@ class _Asked:
         server = job.prometheus.asked_as
         earlier = self.failed.get(server)
         if earlier is not None:
-            return replace(earlier, job=job.name, queries=tuple(replace(one, job=job.name) for one in earlier.queries))
+            return replace(
+                earlier, job=job.name, queries=tuple(replace(query, job=job.name) for query in earlier.queries)
+            )
         try:
             found = check_job(job, now_s)
         except Exception as error:  # a defect that one job meets must not end the checks of others
@@ -82,9 +84,9 @@ def _of_server(home: Home, server: str, checkups: Sequence[JobCheckup]) -> Findi
     check = f"prometheus {server}"
     if not down:
         return Finding(check, ok=True, found=f"answers, asked for {_named([checkup.job for checkup in checkups])}")
-    queries = tuple(fact for one in down for fact in one.queries)
-    names = _named([one.job for one in down])
-    if all(is_twin_job(_path(home, one.job)) for one in down):
+    queries = tuple(fact for checkup in down for fact in checkup.queries)
+    names = _named([checkup.job for checkup in down])
+    if all(is_twin_job(_path(home, checkup.job)) for checkup in down):
         gone = f"the simulator of the demo is not running (its jobs: {names})"
         return Finding(check, ok=True, found=gone, better="perdix dev starts one that goes on", queries=queries)
     return Finding(
@@ -100,12 +102,12 @@ def _of_job(home: Home, checkup: JobCheckup) -> Finding:
     facts, check = checkup.queries, f"metrics of {checkup.job}"
     broken = [fact for fact in facts if not fact.ok]
     doubts = [fact for fact in facts if fact.verdict is Verdict.DOUBTFUL]
-    doubt = BETWEEN.join(f"{one.metric}: {one.found}; {one.fix}" for one in doubts)
+    doubt = BETWEEN.join(f"{doubt.metric}: {doubt.found}; {doubt.fix}" for doubt in doubts)
     if checkup.ok:
         return Finding(check, ok=True, found=_counted(facts), doubt=doubt, queries=facts)
     found = BETWEEN.join(filter(None, (checkup.problem, in_sentence(broken))))
     named = [*filter(None, (checkup.fix,)), *fixes(broken)]
-    fix = BETWEEN.join(_placed(home, checkup.job, one) for one in named)
+    fix = BETWEEN.join(_placed(home, checkup.job, seen) for seen in named)
     return Finding(check, ok=False, found=found, fix=fix, doubt=doubt, queries=facts)
 
 

@@ -31,9 +31,9 @@ def show(finding: Finding, *, in_full: bool) -> None:
     mark = styled("ok    ", "green") if finding.ok else styled("broken", "red")
     asked = [query for query in finding.queries if query.verdict is not Verdict.NOT_ASKED]
     console.print(mark, f"{finding.check}: {finding.found}")
-    shown = asked if in_full else [one for one in asked if not one.ok]
+    shown = asked if in_full else [finding for finding in asked if not finding.ok]
     if shown:
-        table("", ["metric", "series", "newest", "age", "verdict"], [_row(one) for one in shown])
+        table("", ["metric", "series", "newest", "age", "verdict"], [_row(finding) for finding in shown])
     for fix in () if finding.ok else finding.fix.split(BETWEEN):
         if fix:
             console.print(f"       fix: {fix}")

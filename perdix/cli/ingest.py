@@ -103,24 +103,30 @@ def _backfill(job: str | None, days: int, *, as_json: bool) -> None:
     from perdix.telemetry.live_range import pull_missing
 
     described, fix = usable_files(but=job), f"{job_file_to_write()}, with 'prometheus'"
-    place, live = home(), {name: one for name, one in described.jobs.items() if one.prometheus is not None}
+    place, live = home(), {name: job for name, job in described.jobs.items() if job.prometheus is not None}
     names = [known(job, live, "job with a Prometheus", fix, described)] if job else live
     if not names:
         raise UserError(f"no job file names a Prometheus: {job_file_to_write()}")
     pulls = []
     with console.status("asking Prometheus ...") if not as_json else _nothing() as shown:
         jobs, now_s = [live[name] for name in names], WallClock().now_s()
-        for one in pull_missing(jobs, place, lake(), now_s, history_days=days, again=True):
-            pulls.append(one)
+        for pull in pull_missing(jobs, place, lake(), now_s, history_days=days, again=True):
+            pulls.append(pull)
             if shown is not None:
-                shown.update(f"asking Prometheus ... {len(pulls)} of {len(jobs)}: {one.job}")
+                shown.update(f"asking Prometheus ... {len(pulls)} of {len(jobs)}: {pull.job}")
     read = {pull.job: pull.days for pull in pulls if pull.days}
     taken_in = _taken_in(read, now_s, show=not as_json) if read else {}
     documents: list[dict[str, Any]] = []
-    for one in pulls:
-        document = {"job": one.job, "failed": True, "problems": [], **taken_in.get(one.job, {}), "samples": one.samples}
-        document["problems"] = [*one.problems, *document["problems"]]
-        documents.append({**document, "pulled": one.sentence()})
+    for pull in pulls:
+        document = {
+            "job": pull.job,
+            "failed": True,
+            "problems": [],
+            **taken_in.get(pull.job, {}),
+            "samples": pull.samples,
+        }
+        document["problems"] = [*pull.problems, *document["problems"]]
+        documents.append({**document, "pulled": pull.sentence()})
     found = {"days": days, "jobs": documents}
     emit("perdix.backfill/1", found, as_json=as_json, show=lambda: _show_backfill(documents))
     if all(document["failed"] for document in documents):

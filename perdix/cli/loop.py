@@ -54,8 +54,8 @@ def tick(
     document = {
         "started_s": report.started_s,
         **report.summary(),
-        "reports": [one.to_dict() for one in report.reports.values()],
-        "others": {name: one.sentence for name, one in report.others.items()},
+        "reports": [served.to_dict() for served in report.reports.values()],
+        "others": {name: other.sentence for name, other in report.others.items()},
     }
     emit("perdix.tick/1", document, as_json=as_json, show=lambda: show_tick(report))
     if report.faults:
@@ -198,16 +198,16 @@ def show_tick(report: FleetReport) -> None:
     """Print a fleet tick: a line per job, and the sentence of the whole."""
     rows = [
         [
-            one.job,
-            one.status.value,
-            "-" if one.running is None else one.running,
-            "-" if one.decision is None else one.decision.scale_out,
-            "-" if one.decision is None else one.decision.reason.value,
-            one.sentence,
+            served.job,
+            served.status.value,
+            "-" if served.running is None else served.running,
+            "-" if served.decision is None else served.decision.scale_out,
+            "-" if served.decision is None else served.decision.reason.value,
+            served.sentence,
         ]
-        for one in report.reports.values()
+        for served in report.reports.values()
     ]
-    rows += [[name, one.status.value, "-", "-", "-", one.sentence] for name, one in report.others.items()]
+    rows += [[name, other.status.value, "-", "-", "-", other.sentence] for name, other in report.others.items()]
     table("tick", ["job", "status", "runs", "decided", "reason", "why"], rows)
     console.print(report.sentence())
     for note in report.notes:

@@ -146,7 +146,7 @@ def _rows(look: Look) -> list[dict[str, Any]]:
     situation, decision = look.situation, look.decision
     if situation is None or decision is None:
         return []
-    verdicts = {one.operator: one for one in decision.operators}
+    verdicts = {operator.operator: operator for operator in decision.operators}
     rows = []
     for operator in situation.graph:
         name, window = operator.name, situation.windows.get(operator.name)

@@ -73,12 +73,19 @@ def _lists(*, as_json: bool) -> None:
             read.append(load_prices(name))
         except SettingsError as error:
             failed.append(error)
-    document = {"lists": [_about(one) for one in read], "failed": [str(error) for error in failed]}
+    document = {"lists": [_about(price_list) for price_list in read], "failed": [str(error) for error in failed]}
 
     def show() -> None:
         columns = ["name", "billed per", "currency", "as of", "types"]
         rows = [
-            [one.name, _per(one.billing), one.currency, one.as_of.isoformat(), len(one.instance_types)] for one in read
+            [
+                price_list.name,
+                _per(price_list.billing),
+                price_list.currency,
+                price_list.as_of.isoformat(),
+                len(price_list.instance_types),
+            ]
+            for price_list in read
         ]
         table("price lists", columns, rows)
         for error in failed:
@@ -111,14 +118,14 @@ def _show(prices: PriceList, what: str, found: list[Quote], left_out: Mapping[st
     columns = ["instance type", "workers per host", "hosts", f"{prices.currency} per h", "per worker", "cores used"]
     rows = [
         [
-            one.instance_type,
-            one.per_host,
-            one.hosts,
-            f"{one.price_per_h:,.4g}",
-            f"{one.worker_price_per_h:.4g}",
-            f"{one.utilisation:.0%}",
+            quote.instance_type,
+            quote.per_host,
+            quote.hosts,
+            f"{quote.price_per_h:,.4g}",
+            f"{quote.worker_price_per_h:.4g}",
+            f"{quote.utilisation:.0%}",
         ]
-        for one in found
+        for quote in found
     ]
     table(f"{what} on {prices.name} as of {prices.as_of}, billed per {_per(prices.billing)}", columns, rows)
     shares = {"cores": prices.reserved.cores_share, "memory": prices.reserved.memory_share}

@@ -65,7 +65,7 @@ def run_job(
             },
             run_config={
                 "loggers": {"progress": {"config": {}}},
-                "ops": {asset: {"config": dict(one)} for asset, one in (config or {}).items()},
+                "ops": {asset: {"config": dict(settings)} for asset, settings in (config or {}).items()},
             },
             raise_on_error=False,
         )
@@ -107,7 +107,7 @@ def _definitions(job: str) -> dg.Definitions:
     """Return definitions that know a job, with no more imports than it needs."""
     from perdix.pipelines.ingesting import JOBS, ingesting_defs
 
-    if job in {one.name for one in JOBS}:
+    if job in {job_of_dagster.name for job_of_dagster in JOBS}:
         return ingesting_defs()
     from perdix.pipelines.training_location import defs
 

@@ -111,8 +111,8 @@ def _document(path: Path, left: str) -> dict[str, Any]:
         "method": found.method,
         "digest": path.stem,
         "file": str(path),
-        "samples": [asdict(one) for one in found.samples],
-        "failed": [asdict(one) for one in found.failed],
+        "samples": [asdict(taken) for taken in found.samples],
+        "failed": [asdict(size) for size in found.failed],
         "core_h": found.core_s / 3600.0,
         "worker_h": found.worker_s / 3600.0,
         "ended_because": found.ended_because,
@@ -124,16 +124,16 @@ def _document(path: Path, left: str) -> dict[str, Any]:
 
 def _show(document: dict[str, Any]) -> None:
     rows = [
-        [number(one["cpu_cores"]), number(one["memory_mb"]), number(one["per_s"]), number(one["took_s"])]
-        for one in document["samples"]
+        [number(taken["cpu_cores"]), number(taken["memory_mb"]), number(taken["per_s"]), number(taken["took_s"])]
+        for taken in document["samples"]
     ]
     title = (
         f"{document['operator']}, {document['method']}: {len(rows)} samples, {document['core_h']:,.1f} core-hours of "
         "workers that took part in live traffic"
     )
     table(title, ["cores", "memory, MB", "performance, /s", "took, s"], rows)
-    for one in document["failed"]:
-        console.print(f"failed: {one['cpu_cores']:g} cores, {one['memory_mb']:g} MB: {one['why']}")
+    for row in document["failed"]:
+        console.print(f"failed: {row['cpu_cores']:g} cores, {row['memory_mb']:g} MB: {row['why']}")
     for note in document["notes"]:
         if note == document["left"]:
             continue

@@ -32,7 +32,7 @@ def train(
     Example: perdix train --job ads
     """
     files = usable_files(but=job)
-    live = [name for name, one in files.jobs.items() if one.prometheus is not None]
+    live = [name for name, job in files.jobs.items() if job.prometheus is not None]
     ingested, sampled = list(dict.fromkeys([*lake().jobs("workload_features"), *live])), sampled_jobs()
     fix = f"ingest exports first (perdix ingest FILES --job NAME), or {job_file_to_write()}, with its Prometheus"
     every = list(dict.fromkeys([*ingested, *sampled]))
@@ -40,7 +40,7 @@ def train(
     if not jobs:
         raise UserError(f"there is no job yet: {fix}")
     document = train_jobs(
-        [one for one in jobs if one in ingested], sampled=[one for one in jobs if one in sampled], show=not as_json
+        [job for job in jobs if job in ingested], sampled=[job for job in jobs if job in sampled], show=not as_json
     )
     emit("perdix.train/1", document, as_json=as_json, show=lambda: _show(document))
     if document["problems"]:
@@ -100,7 +100,7 @@ def _run(name: str, jobs: list[str], opened: Any, *, show: bool) -> list[_Run]:
 
     opened.add_dynamic_partitions("stream_jobs", jobs)
     every = opened.get_dynamic_partitions("stream_jobs")
-    ordered = [one for one in every if one in jobs]
+    ordered = [name for name in every if name in jobs]
     unbroken = every[every.index(ordered[0]) : every.index(ordered[-1]) + 1] == ordered
     found: list[_Run] = []
     for stretch in [ordered] if unbroken else [[job] for job in ordered]:
@@ -125,14 +125,14 @@ def _trained(ran: Sequence[_Run], model: str, metric: str, jobs: list[str]) -> d
             why |= {job: error or failed for job, error in own.items()}
     rows = [
         {
-            "job": one.job,
-            "winner": one.result.get("winner"),
-            metric: one.score(metric),
-            "promoted": bool(one.result.get("promote")),
-            "verdict": one.result.get("verdict"),
-            "error": one.error,
+            "job": outcome.job,
+            "winner": outcome.result.get("winner"),
+            metric: outcome.score(metric),
+            "promoted": bool(outcome.result.get("promote")),
+            "verdict": outcome.result.get("verdict"),
+            "error": outcome.error,
         }
-        for one in read_trained(folder, [job for job in jobs if job not in why])
+        for outcome in read_trained(folder, [job for job in jobs if job not in why])
     ]
     nothing = {"winner": None, metric: None, "promoted": False, "verdict": None}
     rows += [{"job": job, **nothing, "error": error} for job, error in why.items()]

@@ -50,7 +50,7 @@ def account(
         }
         if beliefs.events:
             shown = sorted(beliefs.events, key=lambda event: (not event.changes, event.start_s))[:MOST_EVENTS]
-            document["believed"]["events"] = [_event(one) for one in shown]
+            document["believed"]["events"] = [_event(event) for event in shown]
         if situation.sizes:
             document["believed"]["sizes"] = {name: _size(size) for name, size in situation.sizes.items()}
     if verdict is not None:
@@ -61,7 +61,9 @@ def account(
             document["error_budget_left"] = _short(verdict.proposed.budget_left)
         if verdict.proposed.against_fixed is not None:
             against = vars(verdict.proposed.against_fixed).items()
-            document["against_fixed"] = {name: one if isinstance(one, bool) else _short(one) for name, one in against}
+            document["against_fixed"] = {
+                name: value if isinstance(value, bool) else _short(value) for name, value in against
+            }
         if verdict.guarded:
             proposed = verdict.proposed
             document["proposed"] = {
@@ -113,7 +115,8 @@ def _forecast(forecast: Forecast, beliefs: Beliefs) -> dict[str, Any]:
     document["mean_per_s"] = {f"{at_s:.0f} s": _short(float(forecast.mean[end - 1])) for at_s, end in ends.items()}
     if len(beliefs.members) > 1:
         document["members"] = [
-            {"family": one.family, "weight": _short(one.weight), "wape": _short(one.wape)} for one in beliefs.members
+            {"family": member.family, "weight": _short(member.weight), "wape": _short(member.wape)}
+            for member in beliefs.members
         ]
     return document
 

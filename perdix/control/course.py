@@ -72,6 +72,6 @@ def job_course(
         window=window if window is not None and window.newest_sample_s is not None else None,
         unread=unread or "its Prometheus has no series of these hours",
         explanation=explain(store, job.name, now_s),
-        rescales=tuple(reversed([one for one in decided if one.applied_s is not None])),
+        rescales=tuple(reversed([entry for entry in decided if entry.applied_s is not None])),
         forecasts=tuple(store.learned.pending_forecasts(job.name)),
     )

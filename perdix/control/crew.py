@@ -87,8 +87,8 @@ class Crew(Generic[Turn, Outcome]):
                         yield self._lost(member, part, "its process has ended")
                 while busy:
                     ready = connection.wait(list(busy), LONGEST_S)
-                    for one in [one for one in busy if not ready or one in ready]:
-                        member, part = busy.pop(one)
+                    for worker in [worker for worker in busy if not ready or worker in ready]:
+                        member, part = busy.pop(worker)
                         yield self._ended(member, part) if ready else self._lost(member, part, _HUNG)
             finally:
                 for member, part in busy.values():

@@ -50,7 +50,7 @@ class Explanation:
             "paused_until_s": None if self.pause is None else self.pause.until_s,
             "decision": None if self.entry is None else _decision(self.entry),
             "forecast_wape": None if self.score is None else self.score.wape,
-            "recent_wape": [{"origin_s": one.origin_s, "wape": one.wape} for one in self.recent],
+            "recent_wape": [{"origin_s": forecast.origin_s, "wape": forecast.wape} for forecast in self.recent],
             "last_rescale": None if self.last_rescale is None else _decision(self.last_rescale),
         }
 

@@ -55,7 +55,7 @@ def _short(explanation: Explanation, now_s: float | None) -> Iterator[str]:
     yield from _came_of(entry)
     yield from _seen(account.get("seen", {}))
     lately_s = (entry.last_s or intent.made_s) - LATELY_S
-    yield from _rejected({name: one for name, one in account.get("rejected", {}).items() if one["newest_s"] > lately_s})
+    yield from _rejected({name: row for name, row in account.get("rejected", {}).items() if row["newest_s"] > lately_s})
     yield from _table(intent)
     last = explanation.last_rescale
     if last is not None and last.decision_id != entry.decision_id:
@@ -108,12 +108,16 @@ def _silent(explanation: Explanation, now_s: float | None) -> str:
 
 def _sizes(account: Document) -> dict[int, dict[str, Any]]:
     """Return scale-out -> what the policy counted on, and its verdict; of one without candidates, what is believed."""
-    found = {one["scale_out"]: {"per_s": one["per_s"]} for one in (account.get("believed") or {}).get("capacities", ())}
-    candidates = [one for one in account.get("candidates", ()) if not one.get("mix")]
-    for one in candidates:
-        known = found.get(one["scale_out"], {})
-        counted = one["capacity_per_s"]
-        found[one["scale_out"]] = {**known, **one, "per_s": known.get("per_s") if counted is None else counted}
+    found = {row["scale_out"]: {"per_s": row["per_s"]} for row in (account.get("believed") or {}).get("capacities", ())}
+    candidates = [candidate for candidate in account.get("candidates", ()) if not candidate.get("mix")]
+    for candidate in candidates:
+        known = found.get(candidate["scale_out"], {})
+        counted = candidate["capacity_per_s"]
+        found[candidate["scale_out"]] = {
+            **known,
+            **candidate,
+            "per_s": known.get("per_s") if counted is None else counted,
+        }
     return {n: found[n] for n in sorted(found) if not candidates or "rejected_by" in found[n]}
 
 
@@ -135,19 +139,19 @@ def sizes_around(intent: Intent) -> list[Size]:
 
 def _table(intent: Intent) -> Iterator[str]:
     account = intent.explanation
-    if any(one.get("mix") for one in account.get("candidates", ())):
+    if any(candidate.get("mix") for candidate in account.get("candidates", ())):
         yield from _candidates(_beside_accepted(account["candidates"]), _chosen(intent))
         return
     shown = sizes_around(intent)
     if shown:
         yield "  workers  can process  verdict"
-    for one in shown:
-        yield f"  {one.workers:>7}  {_rate(one.per_s):>11}  {one.verdict}".rstrip()
+    for candidate in shown:
+        yield f"  {candidate.workers:>7}  {_rate(candidate.per_s):>11}  {candidate.verdict}".rstrip()
 
 
 def _beside_accepted(candidates: Sequence[Document]) -> Sequence[Document]:
     ordered = sorted(candidates, key=lambda one: one["scale_out"])
-    accepted = next((at for at, one in enumerate(ordered) if one["rejected_by"] is None), 0)
+    accepted = next((at for at, row in enumerate(ordered) if row["rejected_by"] is None), 0)
     first = max(0, min(accepted - ROWS // 2, len(ordered) - ROWS))
     return ordered[first : first + ROWS]
 
@@ -241,9 +245,9 @@ def _seen(seen: Document) -> Iterator[str]:
 
 
 def _rejected(rejected: Document) -> Iterator[str]:
-    for one in rejected.values():
-        values = "1 value" if one["count"] == 1 else f"{one['count']:,} values"
-        yield f"  Rejected so far: {values}, the newest at {in_utc(one['newest_s'])}: {one['sentence']}"
+    for row in rejected.values():
+        values = "1 value" if row["count"] == 1 else f"{row['count']:,} values"
+        yield f"  Rejected so far: {values}, the newest at {in_utc(row['newest_s'])}: {row['sentence']}"
 
 
 def _believed(believed: Document | None, explanation: Explanation, counted: Mapping[int, Document]) -> Iterator[str]:
@@ -265,7 +269,7 @@ def _believed(believed: Document | None, explanation: Explanation, counted: Mapp
     for event in believed.get("events", ()):
         yield _event(event)
     if forecast.get("members"):
-        yield "  Members by weight: " + ", ".join(_member(one) for one in forecast["members"])
+        yield "  Members by weight: " + ", ".join(_member(member) for member in forecast["members"])
     for name, size in believed.get("sizes", {}).items():
         guess = ", extrapolated beyond what was sampled" if size["extrapolated"] else ""
         given = f"{size['cpu_cores']:g} cores, {size['memory_mb']:g} MB, {size['price_per_h'] or 0:g}/h"
@@ -278,11 +282,11 @@ def _capacities(capacities: Sequence[Document], counted: Mapping[int, Document])
     known = [capacity for capacity in capacities if capacity["per_s"] is not None]
     if known:
         yield "Estimated capacity by workers, 90 % interval, and evidence (ages count from the decision):"
-    for one in known:
-        interval = f"{one['low_per_s'] or 0:,.0f} to {one['high_per_s'] or 0:,.0f}"
-        used = counted.get(one["scale_out"], {}).get("per_s")
-        less = "" if used is None or _rate(used) == _rate(one["per_s"]) else f"; the policy counts on {_rate(used)}"
-        yield f"  {workers(one['scale_out']):>10}: {_rate(one['per_s'])} ({interval}), {one['basis']}{less}"
+    for row in known:
+        interval = f"{row['low_per_s'] or 0:,.0f} to {row['high_per_s'] or 0:,.0f}"
+        used = counted.get(row["scale_out"], {}).get("per_s")
+        less = "" if used is None or _rate(used) == _rate(row["per_s"]) else f"; the policy counts on {_rate(used)}"
+        yield f"  {workers(row['scale_out']):>10}: {_rate(row['per_s'])} ({interval}), {row['basis']}{less}"
 
 
 def _event(event: Document) -> str:
@@ -308,12 +312,12 @@ def _planned(account: Document) -> Iterator[str]:
     if not account.get("plan"):
         return
     yield "Plan:        load  workers   late  cost, worker-minutes"
-    for one in account["plan"]:
-        ends_s = one["after_s"] + one.get("lasts_s", STAGE_S)
-        when = "now" if one["after_s"] < STAGE_S else f"+{ends_s / 60.0:.0f} min"
+    for step in account["plan"]:
+        ends_s = step["after_s"] + step.get("lasts_s", STAGE_S)
+        when = "now" if step["after_s"] < STAGE_S else f"+{ends_s / 60.0:.0f} min"
         yield (
-            f"  {when:>7} {one['load_per_s'] or 0:>9,.0f}/s {one['scale_out']:>6} {one['late_share'] or 0:>6.1%}"
-            f" {(one['worker_s'] or 0) / 60:>7.1f}"
+            f"  {when:>7} {step['load_per_s'] or 0:>9,.0f}/s {step['scale_out']:>6} {step['late_share'] or 0:>6.1%}"
+            f" {(step['worker_s'] or 0) / 60:>7.1f}"
         )
 
 
@@ -329,12 +333,16 @@ def _candidates(candidates: Sequence[Document], chosen: Collection[int]) -> Iter
     """Yield each candidate with its verdict; ``chosen`` are the scale-outs that the policy or a guard came to."""
     if candidates:
         yield "Examined: workers, what the policy counts on, verdict"
-    for one in sorted(candidates, key=lambda one: one["scale_out"]):
-        recovery = "" if one["recovery_s"] is None else f", recovery in {one['recovery_s']:,.0f} s"
-        holds = "accepted" if one["scale_out"] in chosen else "not rejected, and not the one"
-        verdict = holds if one["rejected_by"] is None else f"rejected: {one['rejected_by']}"
-        which = workers(one["scale_out"], one["mix"]) if one.get("mix") else f"{one['scale_out']:>3}"
-        yield f"  {which} {_rate(one['capacity_per_s']):>11}  {verdict}{recovery}"
+    for candidate in sorted(candidates, key=lambda one: one["scale_out"]):
+        recovery = "" if candidate["recovery_s"] is None else f", recovery in {candidate['recovery_s']:,.0f} s"
+        holds = "accepted" if candidate["scale_out"] in chosen else "not rejected, and not the one"
+        verdict = holds if candidate["rejected_by"] is None else f"rejected: {candidate['rejected_by']}"
+        which = (
+            workers(candidate["scale_out"], candidate["mix"])
+            if candidate.get("mix")
+            else f"{candidate['scale_out']:>3}"
+        )
+        yield f"  {which} {_rate(candidate['capacity_per_s']):>11}  {verdict}{recovery}"
 
 
 def _chosen(intent: Intent) -> set[int]:

@@ -115,7 +115,7 @@ def learn(
         memory, watched = _watched(memory, observation, progress, objective_s, now_s=now_s, paused=paused)
     # What is barred for longer than any size ever is, was barred while a clock was ahead: nobody can say until when.
     # And what was waited for no longer than another rescale has just taken was merely slow: so are all of them.
-    avoided = [one for one in still_avoided(memory.avoided, now_s) if not 0.0 < one.waited_s <= progress.took_s]
+    avoided = [size for size in still_avoided(memory.avoided, now_s) if not 0.0 < size.waited_s <= progress.took_s]
     back, back_mix = _undone(progress)
     why = None if watched is None else _worse(watched, progress, timely=_timely(observation, job))
     if why is not None and watched is not None and watched.ended is not None:
@@ -155,7 +155,7 @@ def _judged(memory: JobMemory) -> tuple[JobMemory, Judgement, str | None, DriftS
     version = memory.champion.version if memory.champion else 0
     judgement = judge(memory.pending, truth, version, memory.scored_until_s)
     gone = {forecast.origin_s for forecast, _ in judgement.settled}
-    memory = replace(memory, pending=tuple(one for one in memory.pending if one.origin_s not in gone))
+    memory = replace(memory, pending=tuple(forecast for forecast in memory.pending if forecast.origin_s not in gone))
     if memory.champion is None:
         return memory, judgement, None, memory.drift
     minute, horizons = judgement.first_minute_wape, judgement.horizons(version)
@@ -184,15 +184,21 @@ def judge(pending: Sequence[Forecast], truth: Workload | None, version: int, sco
     if truth is None:
         return Judgement(scored_until_s=scored_until_s)
     newest_s = truth.end_s + AHEAD_S  # what was foreseen from later on never comes true as it was meant
-    over = [one for one in pending if one.origin_s + one.horizon_s <= truth.end_s or one.origin_s > newest_s]
+    over = [
+        forecast
+        for forecast in pending
+        if forecast.origin_s + forecast.horizon_s <= truth.end_s or forecast.origin_s > newest_s
+    ]
     ripe = [
-        one
-        for one in pending
-        if one.version == version and one.origin_s > scored_until_s and one.origin_s + FIRST_MINUTE_S <= truth.end_s
+        forecast
+        for forecast in pending
+        if forecast.version == version
+        and forecast.origin_s > scored_until_s
+        and forecast.origin_s + FIRST_MINUTE_S <= truth.end_s
     ]
     measured = truth_of(truth)
     minute = come_true(ripe[-1], measured).first_minute_wape if ripe else None
-    settled = tuple((one, come_true(one, measured)) for one in over)
+    settled = tuple((forecast, come_true(forecast, measured)) for forecast in over)
     return Judgement(settled, minute, ripe[-1].origin_s if ripe else scored_until_s)
 
 

@@ -31,7 +31,7 @@ AVOID_S = 3_600.0
 
 def still_avoided(avoided: Iterable[Avoided], now_s: float) -> tuple[Avoided, ...]:
     """Return what is not tried again yet; what ends later than any bar was kept before the clock was set back."""
-    return tuple(one for one in avoided if now_s < one.until_s <= now_s + AVOID_S + CLOCK_BACK_S)
+    return tuple(size for size in avoided if now_s < size.until_s <= now_s + AVOID_S + CLOCK_BACK_S)
 
 
 class Event(StrEnum):
@@ -192,7 +192,7 @@ class Reconciler:
             return False
         intent = desired.decision.intent
         ours = ((desired.scale_out, desired.mix), (intent.from_scale_out, intent.from_mix))
-        return not any(running.is_asked_for(*one) for one in ours)
+        return not any(running.is_asked_for(*change) for change in ours)
 
     def _overtaken(self, running: Running, desired: Desired, *, paused: bool) -> Progress:
         """Respect what somebody else asked for, and undo what a controller asked for that had lost its lease."""

@@ -18,7 +18,7 @@ def until(memory: JobMemory, now_s: float) -> JobMemory:
     """
     champion, watching = memory.champion, memory.watching
     forecasters = (memory.fallback, None if champion is None else champion.forecaster)
-    ends_s = [one.end_s for one in (memory.workload, memory.minutes, *forecasters) if one is not None]
+    ends_s = [part.end_s for part in (memory.workload, memory.minutes, *forecasters) if part is not None]
     if max(ends_s, default=now_s) <= now_s + AHEAD_S:
         return memory
     if champion is not None:
@@ -47,4 +47,4 @@ def _tail(tail: Tail | None, now_s: float) -> Tail | None:
 
 
 def _trust(trust: Trust, now_s: float) -> Trust:
-    return replace(trust, made=tuple(one for one in trust.made if one.origin_s <= now_s))
+    return replace(trust, made=tuple(forecast for forecast in trust.made if forecast.origin_s <= now_s))

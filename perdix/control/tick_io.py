@@ -120,7 +120,7 @@ class TickReport:
     def in_short(self) -> TickReport:
         """Return the report with only the parts of forecast, capacities and decision that are journalled or shown."""
         forecast, decision = self.forecast, self.decision
-        capacities = {n: one for n, one in self.capacities.items() if n == self.running}
+        capacities = {n: estimate for n, estimate in self.capacities.items() if n == self.running}
         if decision is not None:
             decision = replace(decision, candidates=(), plan=(), memory={})
         if forecast is not None:

@@ -95,7 +95,7 @@ class Daedalus:
                 best, least = candidate, weight
         if best is None:
             return self._none_holds(situation, tuple(examined))
-        first = next(one for one in examined if one.rejected_by is None)
+        first = next(candidate for candidate in examined if candidate.rejected_by is None)
         return self._chosen(situation, best, self._up_to(situation, best, examined), passed_over=first is not best)
 
     def _up_to(self, situation: Situation, best: Candidate, examined: Sequence[Candidate]) -> tuple[Candidate, ...]:
@@ -108,7 +108,7 @@ class Daedalus:
             delayed = _delayed(KEPT_S, self._delay_s(situation, one, KEPT_S))
             return replace(one, rejected_by=f"{delayed}, not by {delay_s:.1f} s")
 
-        return tuple(explained(one) for one in examined if one.scale_out <= best.scale_out)
+        return tuple(explained(candidate) for candidate in examined if candidate.scale_out <= best.scale_out)
 
     def _examine(self, situation: Situation, scale_out: int, recovery_s: float) -> Candidate:
         capacity = self._capacity(situation, scale_out)

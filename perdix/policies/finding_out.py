@@ -53,8 +53,8 @@ def busy_workers(situation: Situation, load_per_s: float) -> float:
     Not of those that run: of many, each takes less, so that the more run the dearer a late second would be, and the
     less would be given back. The capacity of one scale-out at least must be usable.
     """
-    usable = sorted((n, one.per_s) for n, one in situation.capacities.items() if one.usable)
-    fewest, per_s = next((one for one in usable if one[1] >= load_per_s), max(usable, key=lambda one: one[1]))
+    usable = sorted((n, estimate.per_s) for n, estimate in situation.capacities.items() if estimate.usable)
+    fewest, per_s = next((size for size in usable if size[1] >= load_per_s), max(usable, key=lambda one: one[1]))
     return load_per_s / per_s * fewest
 
 

@@ -24,7 +24,7 @@ def parts_of(values: Any, read: Callable[[Any], Part]) -> list[Part]:
     """Return what ``read`` makes of each value of a list, without those that cannot be read."""
     if not isinstance(values, Sequence) or isinstance(values, str):
         return []
-    return [one for one in (part_of(value, read) for value in values) if one is not None]
+    return [part for part in (part_of(value, read) for value in values) if part is not None]
 
 
 def parts_by_name(values: Any, read: Callable[[Any], Part]) -> dict[str, Part]:
@@ -32,7 +32,7 @@ def parts_by_name(values: Any, read: Callable[[Any], Part]) -> dict[str, Part]:
     if not isinstance(values, Mapping):
         return {}
     found = {str(name): part_of(value, read) for name, value in values.items()}
-    return {name: one for name, one in found.items() if one is not None}
+    return {name: part for name, part in found.items() if part is not None}
 
 
 def number(value: Any) -> float:

@@ -159,7 +159,7 @@ def _found_out(situation: Situation, late_at: LateAt, spent: Spent) -> tuple[int
     here, minutes = situation.capacities.get(runs), situation.minutes
     if here is None or not here.usable or situation.lag_records is None or situation.behind or situation.late:
         return None
-    usable = (n for n, one in situation.capacities.items() if one.usable and bounds.minimum <= n < runs)
+    usable = (n for n, estimate in situation.capacities.items() if estimate.usable and bounds.minimum <= n < runs)
     unknown = [n for n in usable if not late_at.ran(n) and situation.capacities[n].per_s > situation.workload_per_s]
     if not unknown or situation.known_minutes < LEAST_MINUTES or situation.since_rescale_s < PATIENCE_S:
         return None

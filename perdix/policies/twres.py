@@ -87,8 +87,8 @@ def highest_rates_per_s(profiled: Profiled, scale_outs: NDArray[np.int_]) -> Val
     known = [rate for rate in profiled.highest.known if not rate.running]
     if len(known) < 3:
         return profiled.highest.per_s(scale_outs)
-    at = np.array([float(one.scale_out) for one in known])
-    weights, _ = nnls(_terms(at), np.array([one.per_s for one in known]))
+    at = np.array([float(profile.scale_out) for profile in known])
+    weights, _ = nnls(_terms(at), np.array([profile.per_s for profile in known]))
     return np.asarray(_terms(scale_outs.astype(np.float64)) @ weights)
 
 

@@ -149,12 +149,12 @@ def _fail(run: _Run, within_s: int) -> None:
 def _judged(active: Sequence[_Run], measured: Mapping[int, Measured | None], plan: Plan, step: int) -> None:
     """Enter what was measured, and end the deployments that no longer keep up."""
     rate_per_s = plan.rate_per_s(step)
-    known = {n: one for n, one in measured.items() if one is not None}
+    known = {n: figures for n, figures in measured.items() if figures is not None}
     verdicts = valid_deployments(
-        {n: one.latency_ms for n, one in known.items()},
+        {n: measured.latency_ms for n, measured in known.items()},
         rate_per_s,
         [point for run in active for point in run.points],
-        throughputs_per_s={n: one.throughput_per_s for n, one in known.items()},
+        throughputs_per_s={n: measured.throughput_per_s for n, measured in known.items()},
     )
     for run in active:
         one = measured[run.scale_out]

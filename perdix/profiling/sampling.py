@@ -123,8 +123,8 @@ def sample_operator(
 def _reasons(failed: Sequence[FailedSize]) -> list[str]:
     """Return why sizes failed, each reason once."""
     sizes: dict[str, list[str]] = {}
-    for one in failed:
-        sizes.setdefault(one.why, []).append(f"{one.cpu_cores:g} cores, {one.memory_mb:g} MB")
+    for size in failed:
+        sizes.setdefault(size.why, []).append(f"{size.cpu_cores:g} cores, {size.memory_mb:g} MB")
     more = {why: f" and {len(some) - 1} more" if len(some) > 1 else "" for why, some in sizes.items()}
     return [f"{some[0]}{more[why]}: {why}" for why, some in sizes.items()]
 

@@ -68,13 +68,15 @@ class Setup:
                 f"up to {self.bounds.maximum} workers were asked for, but the twin '{self.parameters.name}' "
                 f"has {maximum}; lower the bound, or raise workers.maximum in its file"
             )
-        if not math.isfinite(self.hours) or self.seconds < max(one.tick_interval_s for one in self.contenders):
+        if not math.isfinite(self.hours) or self.seconds < max(
+            contender.tick_interval_s for contender in self.contenders
+        ):
             raise SettingsError(f"{self.hours:g} hours do not cover one tick; give more hours")
-        for one in self.contenders:
-            if one.tick_interval_s % self.pace.step_s:
+        for contender in self.contenders:
+            if contender.tick_interval_s % self.pace.step_s:
                 raise SettingsError(
-                    f"{one.label}: a tick of {one.tick_interval_s} s is not in whole steps of {self.pace.step_s} s, in "
-                    "which months are played; take a multiple of them, or add --exact"
+                    f"{contender.label}: a tick of {contender.tick_interval_s} s is not in whole steps of "
+                    f"{self.pace.step_s} s, in which months are played; take a multiple of them, or add --exact"
                 )
         if not 0 < self.peak_utilisation <= 2:
             raise SettingsError(f"the peak utilisation must be above 0 and at most 2, found {self.peak_utilisation:g}")
@@ -201,9 +203,9 @@ def run_campaign(setup: Setup, *, processes: int | None = None, on_progress: OnP
     results = side_by_side([task for _, task in named], processes=count, on_progress=on_progress)
     found = [(name, task.argument, result) for (name, task), result in zip(named, results, strict=True)]
     ended, least, failed, notes = _sorted_out(found, setup)
-    frontiers = {case.seed: one for _, case, one in found if isinstance(one, Frontier)}
-    fixed = {one.outcome.seed: one.outcome for one in ended if one.outcome.policy == BEST_STATIC}
-    played = tuple(_against(one, least, fixed, frontiers) for one in ended)
+    frontiers = {case.seed: bound for _, case, bound in found if isinstance(bound, Frontier)}
+    fixed = {replay.outcome.seed: replay.outcome for replay in ended if replay.outcome.policy == BEST_STATIC}
+    played = tuple(_against(replay, least, fixed, frontiers) for replay in ended)
     bills = None
     if setup.priced_by is not None:
         bills = priced(played, least, setup.priced_by)
@@ -227,10 +229,10 @@ def _sorted_out(
         )
     elif setup.with_clairvoyant and not setup.with_frontier:
         notes.append("the frontier is left out: it is worked out up to a day with 24 scale-outs, or as much")
-    for name, case, one in found:
-        match one:
+    for name, case, end in found:
+        match end:
             case Played():
-                ended.append(one)
+                ended.append(end)
             case BestStatic(scale_out, held, kept):
                 ended.append(kept)
                 if not held:
@@ -240,10 +242,10 @@ def _sorted_out(
             case Impossible(at_s, why):
                 notes.append(f"seed {case.seed}: no plan holds the objectives from second {at_s} on: {why}")
             case Clairvoyant():
-                least[case.seed] = one
-                if one.unguarded:
+                least[case.seed] = end
+                if end.unguarded:
                     notes.append(
-                        f"seed {case.seed}: the bound allows for no failure at {one.unguarded} of its decisions, "
+                        f"seed {case.seed}: the bound allows for no failure at {end.unguarded} of its decisions, "
                         "because no scale-out would recover in time"
                     )
     ended.sort(key=lambda one: setup.seeds.index(one.outcome.seed))  # stable: within a seed as they were begun

@@ -55,7 +55,7 @@ def comparison(
         raise ValueError("there is no replay to draw")
     figure, grid = canvas(2, 2, height_in=6.2) if frontier is None else with_wide_row(height_in=8.6)
     colours = colours_of(list(group))
-    courses = {policy: [one.course for one in mine] for policy, mine in group.items()}
+    courses = {policy: [replay.course for replay in mine] for policy, mine in group.items()}
     clairvoyant = _clairvoyant_workers(group)
     _workload(grid[0, 0], courses)
     _workers(grid[0, 1], courses, colours, plan)
@@ -112,9 +112,9 @@ def _clairvoyant_workers(group: Group) -> float | None:
     """Return the average workers of the clairvoyant plans; one per seed, so any policy that has them will do."""
     for mine in group.values():
         known = [
-            one.outcome.clairvoyant_worker_s / (3600.0 * one.outcome.hours)
-            for one in mine
-            if one.outcome.clairvoyant_worker_s
+            replay.outcome.clairvoyant_worker_s / (3600.0 * replay.outcome.hours)
+            for replay in mine
+            if replay.outcome.clairvoyant_worker_s
         ]
         if known:
             return float(np.mean(known))
@@ -174,7 +174,7 @@ def _latency(axes: Axes, courses: Courses, colours: Colours, objective_ms: float
 
 def _resources(axes: Axes, group: Group, colours: Colours, clairvoyant: float | None) -> None:
     """Draw average workers as a share of the baseline's: the largest static deployment, else whoever used most."""
-    used = {policy: np.array([one.outcome.average_workers for one in mine]) for policy, mine in group.items()}
+    used = {policy: np.array([replay.outcome.average_workers for replay in mine]) for policy, mine in group.items()}
     means = {policy: float(values.mean()) for policy, values in used.items()}
     baseline = max([policy for policy in means if policy.startswith("static")] or means, key=lambda one: means[one])
     for row, (policy, workers) in enumerate(used.items()):
@@ -204,8 +204,8 @@ def _lateness(axes: Axes, group: Group, colours: Colours, frontier: tuple[Values
     axes.plot(*frontier, color="black", lw=1.4)
     most_late, most = 0.1, 0.0
     for policy, mine in group.items():
-        late = np.array([one.outcome.share_above_objective for one in mine])
-        workers = np.array([one.outcome.average_workers for one in mine])
+        late = np.array([replay.outcome.share_above_objective for replay in mine])
+        workers = np.array([replay.outcome.average_workers for replay in mine])
         axes.plot(late.mean(), workers.mean(), "o", ms=8.0, color=colours[policy], mec="white", zorder=3, clip_on=False)
         if len(mine) > 1:
             axes.scatter(late, workers, s=9, color=colours[policy], lw=0, alpha=0.6, zorder=2, clip_on=False)
@@ -213,7 +213,7 @@ def _lateness(axes: Axes, group: Group, colours: Colours, frontier: tuple[Values
     axes.set_xscale("function", functions=(lambda late: np.sqrt(np.maximum(late, 0.0)), np.square))
     axes.set_xlim(0.0, min(1.1 * most_late, 1.0))
     axes.set_ylim(0.0, 1.1 * most)
-    axes.xaxis.set_major_locator(FixedLocator([one for one in LATE_TICKS if one <= 1.1 * most_late]))
+    axes.xaxis.set_major_locator(FixedLocator([tick for tick in LATE_TICKS if tick <= 1.1 * most_late]))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(PercentFormatter(xmax=1.0, decimals=0))
     marks = MaxNLocator(6, integer=True).tick_values(0.0, 1.1 * most)
@@ -224,5 +224,5 @@ def _lateness(axes: Axes, group: Group, colours: Colours, frontier: tuple[Values
 
 def _cost(mine: Sequence[Played]) -> str:
     """Return what a policy's hosts cost on average over its seeds, to be put behind its workers; nothing unpriced."""
-    bills = [one.outcome.bill for one in mine if one.outcome.bill is not None]
+    bills = [replay.outcome.bill for replay in mine if replay.outcome.bill is not None]
     return f", {np.mean([bill.cost for bill in bills]):.3g} {bills[0].currency}" if bills else ""

@@ -97,10 +97,10 @@ def contenders(text: str, bounds: Bounds | None = None) -> tuple[Contender, ...]
     if twice:
         raise SettingsError(f"policy {', '.join(twice)}: given twice; every policy takes part once")
     found = tuple(contender(label, bounds) for label in labels)
-    for one, other in combinations(labels, 2):
-        if re.sub(r"\W+", "-", one) == re.sub(r"\W+", "-", other):
+    for label, other in combinations(labels, 2):
+        if re.sub(r"\W+", "-", label) == re.sub(r"\W+", "-", other):
             raise SettingsError(
-                f"policies {one} and {other}: their files would have the same name; write one otherwise"
+                f"policies {label} and {other}: their files would have the same name; write one otherwise"
             )
     return found
 

@@ -135,7 +135,7 @@ def recovery_picture(played: Sequence[Played]) -> Figure | None:
     )
     axes.plot(reach, reach, color=GREY, lw=0.9)
     for cause, (name, colour, symbol) in CAUSES.items():
-        true_s, predicted_s = times_s[[one == cause for one, *_ in known]].T
+        true_s, predicted_s = times_s[[seen_cause == cause for seen_cause, *_ in known]].T
         if len(true_s):
             label = f"{name} ({len(true_s)})"
             axes.scatter(true_s, predicted_s, color=colour, marker=symbol, s=34, lw=0.4, edgecolor="white", label=label)

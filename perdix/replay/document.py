@@ -50,8 +50,8 @@ def document(campaign: Campaign) -> dict[str, Any]:
     Keys are described in ``docs/json.md``. What is not known, or no finite number, is ``None``.
     """
     setup = campaign.setup
-    results = [result(one.outcome, setup.price_per_h) for one in campaign.played]
-    summaries = [summary(label, [one for one in results if one["policy"] == label]) for label in setup.labels]
+    results = [result(replay.outcome, setup.price_per_h) for replay in campaign.played]
+    summaries = [summary(label, [row for row in results if row["policy"] == label]) for label in setup.labels]
     found = {
         "results": results,
         "summary": summaries,
@@ -70,7 +70,7 @@ def document(campaign: Campaign) -> dict[str, Any]:
             }
             for seed, least in sorted(campaign.clairvoyants.items())
         ],
-        "frontier": [_curve(seed, one) for seed, one in sorted(campaign.frontiers.items())],
+        "frontier": [_curve(seed, frontier) for seed, frontier in sorted(campaign.frontiers.items())],
     }
     notes = [*setup.trace.about(setup.seconds), *campaign.notes]
     return enveloped(SCHEMA, question(setup), found, campaign, notes)
@@ -92,7 +92,7 @@ def enveloped(
         "schema": schema,
         **asked,
         **found,
-        "failed": [asdict(one) for one in campaign.failed],
+        "failed": [asdict(failure) for failure in campaign.failed],
         **({} if notes is None else {"notes": notes}),
         "wall_s": campaign.wall_s,
         "versions": versions(),
@@ -140,8 +140,8 @@ def result(outcome: Outcome, price_per_h: float) -> dict[str, Any]:
             found[NAMES.get(name, name)] = value
     errors = [recovery.error for recovery in outcome.recoveries]
     found["recoveries"] = [
-        {**one, "error_pct": None if error is None else 100.0 * error}
-        for one, error in zip(found["recoveries"], errors, strict=True)
+        {**recovery, "error_pct": None if error is None else 100.0 * error}
+        for recovery, error in zip(found["recoveries"], errors, strict=True)
     ]
     found["held"] = outcome.held
     found["cost"] = _paid(outcome, price_per_h)
@@ -156,7 +156,7 @@ def summary(policy: str, results: Sequence[Mapping[str, Any]]) -> dict[str, Any]
     return {
         "policy": policy,
         "seeds": len(results),
-        "held": sum(1 for one in results if one["held"]),
+        "held": sum(1 for row in results if row["held"]),
         **known_spreads(results, [name for name in (results[0] if results else ()) if name not in WHICH]),
     }
 
@@ -167,7 +167,7 @@ def write_series(played: Sequence[Played], folder: Path) -> list[Path]:
     Many files are one table: ``SELECT policy, avg(workers) FROM 'series/*.parquet' GROUP BY policy``.
     """
     return write_tables(
-        ((f"{slug(one.outcome.policy)}-seed-{one.outcome.seed}", _columns(one)) for one in played), folder
+        ((f"{slug(replay.outcome.policy)}-seed-{replay.outcome.seed}", _columns(replay)) for replay in played), folder
     )
 
 
@@ -265,7 +265,7 @@ def finite(value: Any) -> Any:
 
 def known_spreads(results: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[str, Any]:
     """Return figure -> its spread over seeds; without those that no seed knows, and without any where none ended."""
-    found = {name: spreads([one[name] for one in results]) for name in names if results}
+    found = {name: spreads([row[name] for row in results]) for name in names if results}
     return {name: spread for name, spread in found.items() if spread is not None}
 
 

@@ -59,7 +59,7 @@ class Truth:
         true = twin.current_capacity()
         self.here.append(abs(estimate.per_s - true) / true)
         maximum = twin.parameters.workers.maximum
-        others = [(one.per_s, twin.true_capacity(n)) for n, one in report.capacities.items() if n <= maximum]
+        others = [(estimate.per_s, twin.true_capacity(n)) for n, estimate in report.capacities.items() if n <= maximum]
         self.everywhere.append(float(np.mean([abs(believed - true) / true for believed, true in others])))
 
 
@@ -108,7 +108,7 @@ def _outcome(
     recoveries: tuple[Recovery, ...],
 ) -> Outcome:
     forecast_wape, minute_wape = _forecast_errors(reports, twin)
-    outages = [one for one in twin.outages if course.times_s[0] <= one.start_s <= course.times_s[-1]]
+    outages = [outage for outage in twin.outages if course.times_s[0] <= outage.start_s <= course.times_s[-1]]
     return Outcome(
         policy=case.contender.label,
         trace=case.trace,
@@ -203,11 +203,11 @@ def _forecast_errors(reports: Sequence[TickReport], twin: JobTwin) -> tuple[floa
     truth = truth_of(arrived)
     realised = [come_true(forecast, truth) for forecast in made]
     minute = [
-        one.first_minute_wape
-        for forecast, one in zip(made, realised, strict=True)
+        forecast_realised.first_minute_wape
+        for forecast, forecast_realised in zip(made, realised, strict=True)
         if forecast.origin_s + 60.0 <= arrived.end_s
     ]
-    return _mean([one.horizon_wape for one in realised]), _mean(minute)
+    return _mean([forecast.horizon_wape for forecast in realised]), _mean(minute)
 
 
 def _left_after_recovery(case: Case, twin: JobTwin, look: Callable[[], object]) -> float:
@@ -232,7 +232,7 @@ def _waiting(twin: JobTwin, arrived: float) -> float:
 
 
 def _recoveries(entries: Mapping[int, Entry], twin: JobTwin, course: Course, truth: Truth) -> tuple[Recovery, ...]:
-    outages = [one for one in twin.outages if one.start_s >= course.times_s[0]]
+    outages = [outage for outage in twin.outages if outage.start_s >= course.times_s[0]]
     found = []
     for outage, following in zip_longest(outages, outages[1:]):
         if outage.start_s > course.times_s[-1]:

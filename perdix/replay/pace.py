@@ -48,8 +48,10 @@ class Pace:
         """Return the contenders as often as they look; what was asked for with ``tick_s`` stays."""
         least_s = self.tick_s or 0
         return tuple(
-            one if TICK in one.label else replace(one, tick_interval_s=max(one.tick_interval_s, least_s))
-            for one in contenders
+            contender
+            if TICK in contender.label
+            else replace(contender, tick_interval_s=max(contender.tick_interval_s, least_s))
+            for contender in contenders
         )
 
 
@@ -59,7 +61,7 @@ EVERY_SECOND = Pace()
 def pace_of(trace_step_s: float, seconds: float, *, exact: bool = False) -> Pace:
     """Return how fine time is in a replay of ``seconds`` of a trace whose rows are ``trace_step_s`` apart."""
     tick_s = int(min(trace_step_s / LOOKS_PER_ROW, LONGEST_TICK_S) // 60 * 60)
-    step_s = next((one for one in STEPS_S if one * ROWS_PER_STEP <= trace_step_s and tick_s % one == 0), 1)
+    step_s = next((step for step in STEPS_S if step * ROWS_PER_STEP <= trace_step_s and tick_s % step == 0), 1)
     if exact or seconds <= LONG_S or tick_s <= 60:
         return EVERY_SECOND
     return Pace(step_s, tick_s, float(max(SCRAPED_S, 3 * step_s)), trace_step_s)

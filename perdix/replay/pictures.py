@@ -76,8 +76,8 @@ def draw(
     folder.mkdir(parents=True, exist_ok=True)
     pictures: dict[str, bytes] = {}
     traces: dict[str, dict[str, list[Played]]] = {}
-    for one in played:
-        traces.setdefault(one.outcome.trace, {}).setdefault(one.outcome.policy, []).append(one)
+    for replay in played:
+        traces.setdefault(replay.outcome.trace, {}).setdefault(replay.outcome.policy, []).append(replay)
     for trace, group in traces.items():
         plan = (plans or {}).get(trace)
         curve = (frontiers or {}).get(trace)
@@ -88,9 +88,9 @@ def draw(
             recoveries = recovery_picture(mine)
             if recoveries is not None:
                 pictures[_file_name(trace, policy, "recoveries")] = to_png(recoveries, _DPI)
-    for one in played if courses else ():
-        name = _file_name(one.outcome.trace, one.outcome.policy, "seed", str(one.outcome.seed))
-        pictures[name] = to_png(course_picture(one, objective_ms=objective_ms), _DPI)
+    for replay in played if courses else ():
+        name = _file_name(replay.outcome.trace, replay.outcome.policy, "seed", str(replay.outcome.seed))
+        pictures[name] = to_png(course_picture(replay, objective_ms=objective_ms), _DPI)
     paths = [folder / name for name in pictures]
     for path, png in zip(paths, pictures.values(), strict=True):
         path.write_bytes(png)

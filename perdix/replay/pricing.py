@@ -45,7 +45,7 @@ class Pricing:
 
     def of_sizes(self, sizes: Mapping[str, WorkerSize]) -> Pricing:
         """Return the same for a job whose workers may have these sizes."""
-        given = {name: Resources(one.cpu_cores, one.memory_mb) for name, one in sizes.items()}
+        given = {name: Resources(size.cpu_cores, size.memory_mb) for name, size in sizes.items()}
         return replace(self, sizes=given or None)
 
     def check(self) -> None:
@@ -130,14 +130,14 @@ def priced(played: Sequence[Played], clairvoyants: Mapping[int, Clairvoyant], pr
     """Return the replays with what they would have cost. Raises ``SettingsError`` as :meth:`Pricing.check`."""
     pricing.check()
     found: dict[tuple[str, int], Billed] = {}
-    for policy in dict.fromkeys(one.outcome.policy for one in played):
-        mine = [one for one in played if one.outcome.policy == policy]
-        for one, billed in zip(mine, _billed([demand_of(one, pricing) for one in mine], pricing), strict=True):
-            found[policy, one.outcome.seed] = billed
-    with_bills = tuple(_with(one, found[one.outcome.policy, one.outcome.seed]) for one in played)
+    for policy in dict.fromkeys(replay.outcome.policy for replay in played):
+        mine = [replay for replay in played if replay.outcome.policy == policy]
+        for replay, billed in zip(mine, _billed([demand_of(replay, pricing) for replay in mine], pricing), strict=True):
+            found[policy, replay.outcome.seed] = billed
+    with_bills = tuple(_with(replay, found[replay.outcome.policy, replay.outcome.seed]) for replay in played)
     seeds = sorted(clairvoyants)
     plans = [Demand.of_workers(clairvoyants[seed].scale_outs, pricing.worker) for seed in seeds]
-    least = dict(zip(seeds, (one.bill for one in _billed(plans, pricing)), strict=True)) if plans else {}
+    least = dict(zip(seeds, (replay.bill for replay in _billed(plans, pricing)), strict=True)) if plans else {}
     return Priced(with_bills, least, {} if pricing.sizes else _at_least(clairvoyants, pricing))
 
 
@@ -178,7 +178,7 @@ def _at_least(clairvoyants: Mapping[int, Clairvoyant], pricing: Pricing) -> dict
     if pricing.instance_type is not None:
         only = {pricing.instance_type: prices.instance_types[pricing.instance_type]}
         prices = prices.model_copy(update={"instance_types": only})
-    found = {seed: least_cost(one.worker_s, pricing.worker, prices) for seed, one in clairvoyants.items()}
+    found = {seed: least_cost(plan.worker_s, pricing.worker, prices) for seed, plan in clairvoyants.items()}
     return {seed: cost for seed, cost in found.items() if cost is not None}
 
 

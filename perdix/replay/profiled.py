@@ -44,7 +44,7 @@ def profiled(case: Case, twin: JobTwin) -> Begun | None:
 
 def profiled_of(found: Profile, family: str | None = None, seed: int = 0) -> Profiled:
     """Return what a profile teaches; the latency model is of ``family``, by default the first that training tries."""
-    chosen = next(one for one in FAMILIES if family in {None, one.family})
+    chosen = next(latency_family for latency_family in FAMILIES if family in {None, latency_family.family})
     return Profiled(
         chosen.fit(found.points, found.maximum_per_s, seed),
         HighestRates.fit(found.maximum_per_s),

@@ -50,7 +50,7 @@ def weigh(policies: Sequence[Side], fixed: Side | None) -> Weighed:
     beaten = () if fixed is None else tuple(policy for policy in policies if is_beaten(policy, fixed))
     holding = [policy for policy in policies if policy.held]
     nearest = None if holding else min(policies, key=_distance, default=None)
-    stand = [one for one in holding if one not in beaten]
+    stand = [verdict for verdict in holding if verdict not in beaten]
     if stand:
         return Weighed(min(stand, key=lambda one: one.cost), nearest, beaten)
     sides = [*policies, *([] if fixed is None else [fixed])]
@@ -88,7 +88,9 @@ def recommendation(
     ``seeds``: with how many each was to be played; ``None``: as many as came to their end.
     """
     cost = "worker_seconds" if currency is None else "cost"
-    sides = [_side(one, cost, one["seeds"] if seeds is None else seeds) for one in summaries if one["seeds"]]
+    sides = [
+        _side(summary, cost, summary["seeds"] if seeds is None else seeds) for summary in summaries if summary["seeds"]
+    ]
     fixed = next((side for side in sides if side.policy == BEST_STATIC), None)
     policies = [side for side in sides if side.policy != BEST_STATIC]
     weighed = weigh(policies, fixed)
@@ -96,7 +98,7 @@ def recommendation(
     return {
         "policy": None if chosen is None else chosen.policy,
         "held": None if chosen is None else chosen.held,
-        "beaten": [one.policy for one in weighed.beaten],
+        "beaten": [verdict.policy for verdict in weighed.beaten],
         "sentence": _Words(_objective(objectives), currency).all(policies, fixed, weighed),
     }
 
@@ -135,11 +137,11 @@ class _Words:
             return ""
         nearest = weighed.nearest if weighed.nearest is not chosen else None
         rest = [policy for policy in policies if policy is not chosen and policy is not nearest]
-        unbeaten = [one for one in rest if one not in weighed.beaten]
+        unbeaten = [verdict for verdict in rest if verdict not in weighed.beaten]
         lists = (
-            ("Also held", [one for one in unbeaten if one.held], chosen),
-            (f"Beaten by {BEST_STATIC}", [one for one in rest if one in weighed.beaten], fixed or chosen),
-            ("Not held", [one for one in unbeaten if not one.held], chosen),
+            ("Also held", [verdict for verdict in unbeaten if verdict.held], chosen),
+            (f"Beaten by {BEST_STATIC}", [verdict for verdict in rest if verdict in weighed.beaten], fixed or chosen),
+            ("Not held", [verdict for verdict in unbeaten if not verdict.held], chosen),
         )
         sentences = [self._first(chosen, fixed)]
         if nearest is not None:

@@ -45,5 +45,5 @@ def sampled(case: Case) -> Begun | None:
     found = sample_operator(job, rule_called(RULE), operator.sizes, TwinSamplingInstances(operator, case.seed))
     model = FittedPerformance.fit(CURVES, CURVES.published, found.samples, case.seed)
     row = ChampionRow(model.family, orjson.dumps(model.to_state()).decode(), 1)
-    notes = tuple(f"{one.cpu_cores:g} cores, {one.memory_mb:g} MB: {one.why}" for one in found.failed)
+    notes = tuple(f"{size.cpu_cores:g} cores, {size.memory_mb:g} MB: {size.why}" for size in found.failed)
     return Begun(FleetChampions(PERFORMANCE, 1, {job: row}), found.worker_s, notes)

@@ -125,11 +125,11 @@ def play_all(
     count = min(processes or os.cpu_count() or 1, len(cases))
     found = side_by_side([Task(play, case) for case in cases], processes=count, on_progress=on_progress)
     failed = tuple(
-        Failed(name_of(case), case.seed, one.reason)
-        for case, one in zip(cases, found, strict=True)
-        if isinstance(one, Raised)
+        Failed(name_of(case), case.seed, outcome.reason)
+        for case, outcome in zip(cases, found, strict=True)
+        if isinstance(outcome, Raised)
     )
-    played = tuple(cast("PlayedOf", one) for one in found if not isinstance(one, Raised))
+    played = tuple(cast("PlayedOf", outcome) for outcome in found if not isinstance(outcome, Raised))
     return Ended(setup, played, failed, time.perf_counter() - began_s)
 
 

@@ -97,14 +97,14 @@ def comparison_of(
     """
     setup, found = campaign.setup, document(campaign)
     if not campaign.played:
-        reasons = "; ".join(f"{one['policy']}, seed {one['seed']}: {one['reason']}" for one in found["failed"][:3])
+        reasons = "; ".join(f"{row['policy']}, seed {row['seed']}: {row['reason']}" for row in found["failed"][:3])
         raise ValueError(f"no replay came to its end, so there is nothing to record: {reasons}")
-    ended = [one for one in found["summary"] if one["seeds"]]
+    ended = [row for row in found["summary"] if row["seeds"]]
     return Comparison(
         experiment=EXPERIMENT,
         kind="replay",
         name=f"{setup.trace.name} on {setup.parameters.name}, peak {setup.peak_utilisation:.0%}",
-        compared=[_compared(one, found, campaign) for one in ended],
+        compared=[_compared(replay, found, campaign) for replay in ended],
         data=TrainingData(
             name=setup.trace.name,
             location=setup.trace.name,
@@ -115,10 +115,10 @@ def comparison_of(
         started_at_s=started_at_s,
         parameters=_parameters(found),
         metrics={
-            f"{name}/{slug(one['policy'])}": value
+            f"{name}/{slug(row['policy'])}": value
             for name in OF_THE_PARENT
-            for one in ended
-            if (value := metrics_of(one).get(name)) is not None
+            for row in ended
+            if (value := metrics_of(row).get(name)) is not None
         },
         note="\n\n".join(part for part in (found["recommendation"]["sentence"], table(ended)) if part),
         columns=COLUMNS,
@@ -145,7 +145,7 @@ def metrics_of(summary: Mapping[str, Any], statistic: str = "mean") -> dict[str,
 
 def table(summaries: Sequence[Mapping[str, Any]]) -> str:
     """Return the most important figures as a Markdown table, a row per policy; a dash where one is not known."""
-    heads = {**HEADS, **(PRICED if any(one.get("bill") for one in summaries) else {})}
+    heads = {**HEADS, **(PRICED if any(summary.get("bill") for summary in summaries) else {})}
     rows = []
     for summary in summaries:
         metrics = metrics_of(summary)
@@ -159,7 +159,7 @@ def _number(value: float | None) -> str:
 
 def _compared(summary: Mapping[str, Any], found: Mapping[str, Any], campaign: Campaign) -> Compared:
     policy = summary["policy"]
-    asked = next((one for one in found["policies"] if one["label"] == policy), _fixed(found))
+    asked = next((entry for entry in found["policies"] if entry["label"] == policy), _fixed(found))
     spread = metrics_of(summary, "sd")
     return Compared(
         name=policy,
@@ -171,14 +171,14 @@ def _compared(summary: Mapping[str, Any], found: Mapping[str, Any], campaign: Ca
             **_hosts_of(policy, found),
         },
         tags={"perdix.policy": policy, "perdix.rule": asked["policy"]},
-        series=_series([one.course for one in campaign.played if one.outcome.policy == policy]),
-        document={"results": [one for one in found["results"] if one["policy"] == policy]},
+        series=_series([replay.course for replay in campaign.played if replay.outcome.policy == policy]),
+        document={"results": [result for result in found["results"] if result["policy"] == policy]},
     )
 
 
 def _fixed(found: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the best fixed size would have been asked for: its workers with each seed; it has no ticks."""
-    sizes = [one["scale_out"] for one in found["results"] if one["policy"] == BEST_STATIC]
+    sizes = [result["scale_out"] for result in found["results"] if result["policy"] == BEST_STATIC]
     return {"policy": "static", "options": {"scale_out": sizes}, "tick_interval_s": ""}
 
 
@@ -218,7 +218,7 @@ def _prices(found: Mapping[str, Any]) -> dict[str, Parameter]:
 
 def _hosts_of(policy: str, found: Mapping[str, Any]) -> dict[str, Parameter]:
     """Return the instance type that a policy's workers were packed onto; the same with every seed."""
-    bills = [one["bill"] for one in found["results"] if one["policy"] == policy and one["bill"]]
+    bills = [result["bill"] for result in found["results"] if result["policy"] == policy and result["bill"]]
     return {"instance_type": bills[0]["instance_type"]} if bills else {}
 
 

@@ -143,17 +143,19 @@ class Calendar:
 
     @cached_property
     def _fixed(self) -> list[Occurrence]:
-        times = ((name, event, one) for name, event in self.events.items() for one in event.at or ())
-        return sorted(_occurrence(name, event, one.timestamp()) for name, event, one in times)
+        times = ((name, event, moment) for name, event in self.events.items() for moment in event.at or ())
+        return sorted(_occurrence(name, event, moment.timestamp()) for name, event, moment in times)
 
     def _begin(self, begin_s: float) -> None:
         self._from_s = self._until_s = begin_s
         self._found = []
-        self._crons = {name: one.starts_from(begin_s) for name, one in self.events.items() if one.cron is not None}
+        self._crons = {
+            name: event.starts_from(begin_s) for name, event in self.events.items() if event.cron is not None
+        }
         self._next_s = {name: next(starts, math.inf) for name, starts in self._crons.items()}
 
     def _look_up(self, begin_s: float, until_s: float) -> None:
-        found = [one for one in self._found if one.start_s >= begin_s]
+        found = [event for event in self._found if event.start_s >= begin_s]
         for name, starts in self._crons.items():
             start_s = self._next_s[name]
             while start_s < until_s:

@@ -121,10 +121,10 @@ def _fields_at(model: type[BaseModel], location: tuple[Any, ...], document: Any)
 
 def _meant(annotation: Any, document: Any) -> Any:
     """Return which of several models a document means, by its ``kind``; any other annotation as it is."""
-    members = [get_args(one)[0] if get_origin(one) is Annotated else one for one in get_args(annotation)]
+    members = [get_args(member)[0] if get_origin(member) is Annotated else member for member in get_args(annotation)]
     models = [member for member in members if hasattr(member, "model_fields")]
     if get_origin(annotation) in {dict, list, tuple} or not models or not isinstance(document, dict):
         return annotation
     kinds = {model: model.model_fields["kind"] for model in models if "kind" in model.model_fields}
-    meant = (one for one, kind in kinds.items() if document.get("kind", kind.default) in get_args(kind.annotation))
+    meant = (model for model, kind in kinds.items() if document.get("kind", kind.default) in get_args(kind.annotation))
     return next(meant, models[0])

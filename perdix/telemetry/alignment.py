@@ -47,16 +47,16 @@ def align(job: str, series: Iterable[Series], start_s: float, end_s: float, step
     the lowest. A series is expected from its first sample until two minutes after its last, or until the job is seen to
     restart (scale-out changed or uptime fell). Series that differ only in a label of a Prometheus replica are averaged.
     """
-    read = [(StreamKey.of(one), one) for one in series if one.metric in CANONICAL]
+    read = [(StreamKey.of(stream), stream) for stream in series if stream.metric in CANONICAL]
     read.sort(key=itemgetter(0))  # stable: of the same series, what was read last stays last
     ordered = tuple(key for key, _ in groupby(key for key, _ in read))
     number = {key: i for i, key in enumerate(ordered)}
     pieces = Pieces(
         Keys(ordered),
         np.array([number[key] for key, _ in read], dtype=np.int64),
-        np.array([len(one) for _, one in read], dtype=np.int64),
-        np.concatenate([np.empty(0, dtype=np.int64), *(one.times_ms for _, one in read)]).astype(np.int64),
-        np.concatenate([np.empty(0), *(one.values for _, one in read)]),
+        np.array([len(stream) for _, stream in read], dtype=np.int64),
+        np.concatenate([np.empty(0, dtype=np.int64), *(stream.times_ms for _, stream in read)]).astype(np.int64),
+        np.concatenate([np.empty(0), *(stream.values for _, stream in read)]),
     )
     return align_pieces(job, pieces, start_s, end_s, step_s)
 
@@ -144,10 +144,10 @@ def natural_step_s(series: Iterable[Series]) -> float:
     samples at different times.
     """
     spacing: dict[str, list[float]] = {}
-    for one in series:
-        times = np.unique(one.times_ms)
+    for stream in series:
+        times = np.unique(stream.times_ms)
         if len(times) > 1:
-            spacing.setdefault(one.metric, []).append(float(np.median(np.diff(times))))
+            spacing.setdefault(stream.metric, []).append(float(np.median(np.diff(times))))
     if not spacing:
         raise ValueError("no series has two samples, so there is no scrape interval")
     finest_s = min(float(np.median(medians)) for medians in spacing.values()) / 1000.0

@@ -58,8 +58,12 @@ def _originals(rows: pd.DataFrame) -> dict[int, list[int]]:
     copies: dict[int, list[int]] = {}
     kept: list[int] = []
     for key in sorted(values, key=lambda key: (not workers[key], -int(sizes[key]), key)):
-        possible = [one for one in kept if not sources[one] & sources[key] and not _two(workers[one], workers[key])]
-        found = [one for one in possible if _alike(values[one], values[key])]
+        possible = [
+            candidate
+            for candidate in kept
+            if not sources[candidate] & sources[key] and not _two(workers[candidate], workers[key])
+        ]
+        found = [candidate for candidate in possible if _alike(values[candidate], values[key])]
         if found:
             copies[key] = found
         else:

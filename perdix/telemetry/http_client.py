@@ -136,7 +136,7 @@ class SharedClients:
     def give_back(self, client: HttpClient) -> None:
         """Close the client if nobody else has it."""
         with self._lock:
-            key, lent = next((key, lent) for key, (one, lent) in self._lent.items() if one is client)
+            key, lent = next((key, lent) for key, (pool, lent) in self._lent.items() if pool is client)
             if lent > 1:
                 self._lent[key] = client, lent - 1
                 return
@@ -149,7 +149,7 @@ def unpacked(pieces: Iterable[bytes], coding: str, largest_bytes: int) -> bytes:
 
     Raises ``HttpError`` when it grows too large, or is packed in another way than asked for.
     """
-    codings = [one.strip().lower() for one in coding.split(",") if one.strip().lower() not in {"", "identity"}]
+    codings = [part.strip().lower() for part in coding.split(",") if part.strip().lower() not in {"", "identity"}]
     if codings not in ([], ["gzip"], ["x-gzip"], ["deflate"]):
         raise HttpError("unreadable", f"sent a body packed as {coding[:40]!r}, which was not asked for")
     packed = zlib.decompressobj(wbits=zlib.MAX_WBITS | 32) if codings else None  # gzip or zlib, as its head says

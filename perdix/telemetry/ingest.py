@@ -197,7 +197,7 @@ def _publish(
     for day in removed:
         lake.drop("samples", {**keys, "day": day})
     series = _merged_series(outcome)
-    quarantine = pa.concat_tables([pq.read_table(one.quarantine, schema=QUARANTINE.columns) for one in outcome])
+    quarantine = pa.concat_tables([pq.read_table(written.quarantine, schema=QUARANTINE.columns) for written in outcome])
     report = replace(_report(file, outcome, days, series, quarantine), removed=removed)
     lake.put("series", keys, series)
     lake.put("quarantine", keys, quarantine)

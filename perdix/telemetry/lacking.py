@@ -69,7 +69,7 @@ def left_to_exports(lake: Lake, job: str, from_s: float, now_s: float, needed: S
     for source, (first_s, last_s) in known.items():
         if was_pulled(source) or last_s < from_s:
             continue
-        beside = [metrics.get(one, set()) for one, (a_s, b_s) in known.items() if a_s <= last_s and b_s >= first_s]
+        beside = [metrics.get(name, set()) for name, (a_s, b_s) in known.items() if a_s <= last_s and b_s >= first_s]
         if lacked := ", ".join(name for name in needed if name not in set().union(*beside)):
             where = f"{moment(first_s)} to {moment(last_s)} is left to {source}"
             found.append(f"{where}, which holds no {lacked}: ingest an export of it, too")

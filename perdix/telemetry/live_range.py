@@ -165,8 +165,8 @@ class _Pull:
                     written = False
                     break
                 days.append(day)
-                samples += sum(len(one) for one in series)
-                found |= {one.metric for one in series}
+                samples += sum(len(stream) for stream in series)
+                found |= {stream.metric for stream in series}
             all_there_s = _all_there_s(series, found.union(NEEDED_TO_TRAIN).intersection(possible))
             there_s = first_s if warnings else min(last_s, max(all_there_s, now_s - LATE_S))
             if there_s > first_s:
@@ -196,14 +196,14 @@ class _Pull:
         series = self.client.pull(
             self.queries, selector, first_s, last_s, step_s, metrics=wanted, scrape_interval_s=step_s
         )
-        return [one for one in series if len(one)]
+        return [stream for stream in series if len(stream)]
 
 
 def _all_there_s(series: Iterable[Series], metrics: Iterable[str]) -> float:
     """Return until when there is something of each metric, epoch seconds; 0 where there is nothing of one."""
     newest_ms = dict.fromkeys(metrics, 0)
-    for one in series:
-        newest_ms[one.metric] = max(newest_ms[one.metric], int(one.times_ms[-1]))
+    for stream in series:
+        newest_ms[stream.metric] = max(newest_ms[stream.metric], int(stream.times_ms[-1]))
     return min(newest_ms.values(), default=0) / 1000
 
 
@@ -237,9 +237,9 @@ def _missing(server: str, wanted: Iterable[str], found: set[str], from_s: float,
 def _complete(path: Path, series: Sequence[Series]) -> None:
     """Write series beside what the file holds already, in one step; of two samples at a time the new one stays."""
     merged = _kept(path)
-    for one in series:
-        identity = _identity(one.metric, one.labels)
-        merged[identity] = _joined(merged.get(identity), one)
+    for stream in series:
+        identity = _identity(stream.metric, stream.labels)
+        merged[identity] = _joined(merged.get(identity), stream)
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}")
     try:

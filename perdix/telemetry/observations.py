@@ -109,7 +109,7 @@ def _step_s(series: list[Series]) -> float:
 
 def _span(series: list[Series], step_s: float, day: str | None) -> tuple[float, float]:
     """Return start and end of a grid that holds every sample (of the day)."""
-    times = np.concatenate([np.empty(0, dtype=np.int64), *(one.times_ms for one in series)]) / 1000.0
+    times = np.concatenate([np.empty(0, dtype=np.int64), *(stream.times_ms for stream in series)]) / 1000.0
     if day is not None:
         midnight = datetime.fromisoformat(day).replace(tzinfo=UTC)
         first, after = midnight.timestamp(), (midnight + timedelta(days=1)).timestamp()

@@ -57,7 +57,7 @@ class Asked:
     def alone(self, queries: EngineQueries, together: Question) -> list[Question]:
         """Return the questions that ask for each job of ``together`` by itself."""
         ones = [replace(self, wanted={job: (together.metric,)}) for job in together.names()]
-        return [question for one in ones for question in one.questions(queries)[0]]
+        return [question for query in ones for question in query.questions(queries)[0]]
 
 
 @dataclass(frozen=True)
@@ -215,13 +215,13 @@ class Prometheus:
                 if len(question.names()) == 1:
                     found.refuse(question, error)
                     continue
-                for one in asked.alone(queries, question):
+                for question_of in asked.alone(queries, question):
                     try:
-                        self._answer(one, queries, asked, found)
+                        self._answer(question_of, queries, asked, found)
                     except PrometheusError as refused:
                         if refused.of_the_server:
                             raise
-                        found.refuse(one, refused)
+                        found.refuse(question_of, refused)
         return found.pulled()
 
     def _answer(self, question: Question, queries: EngineQueries, asked: Asked, found: _Found) -> None:

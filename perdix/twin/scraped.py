@@ -47,32 +47,32 @@ class _Exposition:
 
     @cached_property
     def of_job(self) -> Mapping[str, Read]:
-        return {one.metric: one.read for one in self.exposed if not isinstance(one.read, OfWorker)}
+        return {metric.metric: metric.read for metric in self.exposed if not isinstance(metric.read, OfWorker)}
 
     @cached_property
     def tables(self) -> Mapping[str, Read]:
-        return {one.metric: one.read.table for one in self.exposed if isinstance(one.read, OfWorker)}
+        return {metric.metric: metric.read.table for metric in self.exposed if isinstance(metric.read, OfWorker)}
 
     @cached_property
     def metrics(self) -> tuple[str, ...]:
-        return tuple(sorted({one.metric for one in self.exposed}))
+        return tuple(sorted({metric.metric for metric in self.exposed}))
 
     @cached_property
     def pods(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(one.endpoint for one in self.exposed if isinstance(one.read, OfWorker)))
+        return tuple(dict.fromkeys(metric.endpoint for metric in self.exposed if isinstance(metric.read, OfWorker)))
 
     @cached_property
     def endpoints(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(one.endpoint for one in self.exposed))
+        return tuple(dict.fromkeys(metric.endpoint for metric in self.exposed))
 
     @cached_property
     def by_name(self) -> Mapping[tuple[str, str], StreamKey]:
         none: Values = np.zeros(0)
         return {
-            (one.metric, one.worker or ""): StreamKey.of(
-                Series(one.metric, one.worker, none.astype(np.int64), none, one.labels, one.kind)
+            (metric.metric, metric.worker or ""): StreamKey.of(
+                Series(metric.metric, metric.worker, none.astype(np.int64), none, metric.labels, metric.kind)
             )
-            for one in self.exposed
+            for metric in self.exposed
         }
 
     def pieces(self, twin: JobTwin, scraping: Scraping, from_s: float, to_s: float) -> Pieces:

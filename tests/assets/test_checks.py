@@ -145,6 +145,10 @@ def test_the_day_is_shown_with_the_result(suite: Suite) -> None:
 def test_each_day_of_a_run_gets_the_outcomes(suite: Suite) -> None:
     """Dagster plans a check for each partition: one that has no outcome of its own would be shown as skipped."""
     found = judged_days(suite, "2026-01-01", "2026-01-02")
-    assert {(one.partition, one.passed) for one in found} == {("2026-01-01", True), ("2026-01-02", True), (None, True)}
-    shown = {one.partition: one.metadata["partition"].value for one in found}
+    assert {(evaluation.partition, evaluation.passed) for evaluation in found} == {
+        ("2026-01-01", True),
+        ("2026-01-02", True),
+        (None, True),
+    }
+    shown = {evaluation.partition: evaluation.metadata["partition"].value for evaluation in found}
     assert shown == {day: day or "2026-01-01 to 2026-01-02" for day in ("2026-01-01", "2026-01-02", None)}

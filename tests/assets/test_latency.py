@@ -51,8 +51,8 @@ class TestTask:
         assert json.loads(json.dumps(found)) == found
         assert (found["winner"], found["promote"]) == ("utilisation-limit", True)
         assert found["profile"] == str(path)
-        assert [one["family"] for one in found["candidates"]] == ["utilisation-limit", "boosting-clusters"]
-        assert all("tmax_line_mape" in one["metrics"] for one in found["candidates"])
+        assert [candidate["family"] for candidate in found["candidates"]] == ["utilisation-limit", "boosting-clusters"]
+        assert all("tmax_line_mape" in candidate["metrics"] for candidate in found["candidates"])
         drawn = {name: base64.b64decode(text) for name, text in found["pictures"].items()}
         assert set(drawn) == {
             "latency_surface.png",
@@ -136,13 +136,17 @@ def test_profiles_become_a_champion_and_a_slower_job_a_new_one(run: Run, tmp_pat
     assert (row["job"], row["family"]) == ("cars", "utilisation-limit")
     client = tracking.client(registry.tracking_uri)
     runs = client.search_runs([client.get_experiment_by_name(LATENCY).experiment_id])
-    tried = {one.data.tags["perdix.family"]: one for one in runs if one.data.tags["perdix.role"] == "candidate"}
+    tried = {
+        tracked.data.tags["perdix.family"]: tracked
+        for tracked in runs
+        if tracked.data.tags["perdix.role"] == "candidate"
+    }
     assert set(tried) == {"utilisation-limit", "boosting-clusters"}
     compared = {"balanced_error_median", "missed_overloads_median", "unseen_missed_overloads_median", "fit_s_median"}
-    for one in tried.values():
-        assert set(one.data.metrics) >= compared
-        assert one.data.metrics["balanced_error_median"] <= 1.0
-        assert [item.path for item in client.list_artifacts(one.info.run_id, "pictures")] == ["pictures/cars.png"]
+    for tracked in tried.values():
+        assert set(tracked.data.metrics) >= compared
+        assert tracked.data.metrics["balanced_error_median"] <= 1.0
+        assert [item.path for item in client.list_artifacts(tracked.info.run_id, "pictures")] == ["pictures/cars.png"]
 
     write_profile(profile(ended_s=2.0, per_worker=6_000.0), run.home.profiles)
     assert run.go("cars", "cars").success

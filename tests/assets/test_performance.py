@@ -36,7 +36,7 @@ FEW = sampled(3)  # four sizes: as many folds
 
 
 def samples(job: str = "enrich", ended_s: float = 1.0, factor: float = 1.0, of: list[Sample] = FEW) -> OperatorSamples:
-    taken = tuple(replace(one, per_s=factor * one.per_s) for one in of)
+    taken = tuple(replace(sample, per_s=factor * sample.per_s) for sample in of)
     return OperatorSamples(job, "dsa", taken, (FailedSize(0.1, 64.0, "it died"),), ended_s=ended_s)
 
 
@@ -59,10 +59,10 @@ def test_an_answer_is_what_a_training_is_made_of(tmp_path: Path) -> None:
     assert json.loads(json.dumps(found)) == found
     assert found["promote"]
     assert (found["samples"], found["rows"]) == (str(path), len(FEW))
-    assert [one["family"] for one in found["candidates"]] == [family.family for family in FAMILIES]
-    for one in found["candidates"]:
-        assert set(one["metrics"]) >= {"relative_rmse", "rmse_spread_per_s", "mae_per_s", "fit_s", "samples"}
-        assert one["parameters"]
+    assert [candidate["family"] for candidate in found["candidates"]] == [family.family for family in FAMILIES]
+    for candidate in found["candidates"]:
+        assert set(candidate["metrics"]) >= {"relative_rmse", "rmse_spread_per_s", "mae_per_s", "fit_s", "samples"}
+        assert candidate["parameters"]
     model = FittedPerformance.from_state(json.loads(found["state"]))
     assert model.family == found["winner"]
     assert not model.predict(3.0, 1_024.0).extrapolated[0]
@@ -155,7 +155,11 @@ def test_samples_become_a_champion_and_a_slower_operator_challenges_it(run: Run,
     assert (row["job"], row["family"], row["samples"]) == ("enrich", winner, len(FEW))
     client = tracking.client(registry.tracking_uri)
     runs = client.search_runs([client.get_experiment_by_name(PERFORMANCE).experiment_id])
-    tried = {one.data.tags["perdix.family"]: one for one in runs if one.data.tags["perdix.role"] == "candidate"}
+    tried = {
+        tracked.data.tags["perdix.family"]: tracked
+        for tracked in runs
+        if tracked.data.tags["perdix.role"] == "candidate"
+    }
     assert set(tried) == {family.family for family in FAMILIES}
     compared = {
         "relative_rmse_median",
@@ -164,9 +168,9 @@ def test_samples_become_a_champion_and_a_slower_operator_challenges_it(run: Run,
         "mae_per_s_median",
         "fit_s_median",
     }
-    for one in tried.values():
-        assert set(one.data.metrics) >= compared
-        assert [item.path for item in client.list_artifacts(one.info.run_id, "pictures")] == ["pictures/enrich.png"]
+    for tracked in tried.values():
+        assert set(tracked.data.metrics) >= compared
+        assert [item.path for item in client.list_artifacts(tracked.info.run_id, "pictures")] == ["pictures/enrich.png"]
     assert tried[FOREST.family].data.params["n_estimators"] == "100"
 
     write_samples(samples(ended_s=2.0, factor=0.5), run.home.operator_samples)

@@ -32,7 +32,9 @@ def test_each_job_gets_its_own_outcome() -> None:
     failed = SimpleNamespace(name="cpu_load_is_a_ratio", success=False, blocked=("bad",))
     refresh: Any = SimpleNamespace(problems=defaultdict(list), outcomes={"samples": [failed]}, reports=[])
     recent_range._result(context, [PulledRange("bad", 0.0, 1.0), PulledRange("good", 0.0, 1.0)], refresh)
-    passed = {one.partition: one.passed for one in logged if one.check_name == recent_range.SOUND}
+    passed = {
+        evaluation.partition: evaluation.passed for evaluation in logged if evaluation.check_name == recent_range.SOUND
+    }
     assert passed == {"bad": False, "good": True}
 
 

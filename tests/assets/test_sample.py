@@ -119,7 +119,7 @@ def test_the_page_shows_samples_and_what_they_cost(run: Run) -> None:
     assert base64.b64decode(drawn).startswith(PNG)
     best = max(sample.per_s for sample in found.samples)
     assert best == pytest.approx(20_000, rel=0.1)
-    assert [one.memory_mb for one in found.failed] == [32.0]
+    assert [size.memory_mb for size in found.failed] == [32.0]
 
 
 def test_several_jobs_have_a_page_and_samples_each_and_the_method_is_chosen(run: Run) -> None:

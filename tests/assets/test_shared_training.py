@@ -183,7 +183,7 @@ class TestFitting:
 class TestOncePerRun:
     def test_two_models_are_kept_under_the_names_of_their_content(self, lake, store, in_process) -> None:
         fitted = fit_all_shared(lambda: None, lake, ["fleet-mean"], store, SETTINGS)
-        assert [one["early"] for one in in_process] == [True, False]
+        assert [row["early"] for row in in_process] == [True, False]
         assert fitted.problems == []
         assert fitted.notes[0].startswith("fleet-mean: one model for all jobs, fitted to 2 of them")
         texts = store.texts(["fleet-mean"])

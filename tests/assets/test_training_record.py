@@ -86,7 +86,9 @@ class TestPublication:
         for candidate in item["result"]["candidates"]:
             candidate["metrics"] = {"wape_naive": 0.2, "beats_naive": False, **candidate["metrics"]}
         kept.write("a", item)
-        tables = {one.family: one.per_job for one in published(read_trained(kept.folder, ["a"])).candidates}
+        tables = {
+            candidate.family: candidate.per_job for candidate in published(read_trained(kept.folder, ["a"])).candidates
+        }
         assert tables["auto-arima"]["wape_naive"].tolist() == [0.2]
         assert tables["theta"]["wape_naive"].isna().all()
         assert tables["theta"]["beats_naive"].tolist() == [False]  # first of what all have, so it is plotted

@@ -36,7 +36,7 @@ def check(result: dg.ExecuteInProcessResult, name: str) -> dg.AssetCheckEvaluati
 
 
 def errors(result: dg.ExecuteInProcessResult, asset: str) -> dict[str, str]:
-    (event,) = [one for one in result.get_asset_materialization_events() if one.asset_key == dg.AssetKey(asset)]
+    (event,) = [event for event in result.get_asset_materialization_events() if event.asset_key == dg.AssetKey(asset)]
     rows: Any = event.materialization.metadata["jobs"]
     return {row.data["job"]: row.data["error"] for row in rows.records}
 
@@ -121,5 +121,11 @@ def test_a_range_blocks_the_days_that_a_day_alone_blocks(home: Home) -> None:
         job = definitions(home).resolve_job_def("observe_day")
         result = job.execute_in_process(instance=instance, tags=tags, raise_on_error=False)
     assert Lake(home.lake).days("workload_features", "ads") == [day for day in days if day != DAY]
-    judged = [one for one in result.get_asset_check_evaluations() if one.check_name == "cpu_load_is_a_ratio"]
-    assert {one.partition: one.passed for one in judged if one.partition} == {day: day != DAY for day in days}
+    judged = [
+        evaluation
+        for evaluation in result.get_asset_check_evaluations()
+        if evaluation.check_name == "cpu_load_is_a_ratio"
+    ]
+    assert {evaluation.partition: evaluation.passed for evaluation in judged if evaluation.partition} == {
+        day: day != DAY for day in days
+    }

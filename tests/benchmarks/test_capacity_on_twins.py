@@ -7,10 +7,10 @@ from benchmarks.capacity_on_twins import foreseen, never_ran
 
 def test_a_job_is_asked_for_sizes_that_never_ran_and_is_held_against_its_truth():
     found = foreseen((1, 1))
-    assert {one.side for one in found} <= {"fewer", "between", "more"}
+    assert {case.side for case in found} <= {"fewer", "between", "more"}
     assert len(found) > 5
-    assert all(math.isfinite(one.off) for one in found)
-    assert sum(one.held for one in found) / len(found) > 0.5
+    assert all(math.isfinite(case.off) for case in found)
+    assert sum(case.held for case in found) / len(found) > 0.5
     assert foreseen((1, 1)) == found
 
 

@@ -9,7 +9,7 @@ from perdix.replay.outcome import Latency, Outcome, Recovery
 
 
 def outcome(*taken_s: float | None) -> Outcome:
-    recoveries = tuple(Recovery(0.0, "failure", 4, 4, None, None, one) for one in taken_s)
+    recoveries = tuple(Recovery(0.0, "failure", 4, 4, None, None, true_s) for true_s in taken_s)
     figures = {"average_workers": 4.0, "profiling_worker_s": None, "worker_s": 1.0, "rescales": 0, "unprocessed": 0.0}
     latency = Latency(1.0, 1.0, 1.0, 1.0)
     return Mock(spec=Outcome, recoveries=recoveries, share_above_objective=0.0, latency_ms=latency, **figures)

@@ -229,7 +229,7 @@ def requests_of(climate: int, faults: tuple[Fault, ...], folder, monkeypatch) ->
 def test_a_controller_that_is_stuck_after_a_restart_is_found_by_a_crash(plant: str):
     with PLANTS[plant]() as wrap:
         first = next(crashes(Player(wrap), 1, (2,)))
-    assert [one["oracle"] for one in first["found"]] == ["end state"]
+    assert [row["oracle"] for row in first["found"]] == ["end state"]
 
 
 def test_a_crash_that_was_found_is_played_again(tmp_path: Path):

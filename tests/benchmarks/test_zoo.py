@@ -36,28 +36,28 @@ def played(folder: Path) -> list[dict]:
 
 
 def test_every_kind_is_played_to_its_end(played: list[dict]) -> None:
-    assert [one["failed"] for one in played if "failed" in one] == []
-    assert {one["kind"] for one in played} == set(KINDS) - {TRACE}
-    assert {one["policy"] for one in played} == {BEST_STATIC, default_policy()}
+    assert [row["failed"] for row in played if "failed" in row] == []
+    assert {row["kind"] for row in played} == set(KINDS) - {TRACE}
+    assert {row["policy"] for row in played} == {BEST_STATIC, default_policy()}
 
 
 def test_nearly_every_job_can_be_held_by_a_fixed_size(played: list[dict]) -> None:
-    fixed = [one for one in played if one["policy"] == BEST_STATIC]
-    assert sum(one["held"] for one in fixed) >= len(fixed) - 1
-    assert all(1 <= one["size"] <= one["maximum"] for one in fixed)
-    assert len({one["size"] for one in fixed}) > 2
+    fixed = [row for row in played if row["policy"] == BEST_STATIC]
+    assert sum(row["held"] for row in fixed) >= len(fixed) - 1
+    assert all(1 <= row["size"] <= row["maximum"] for row in fixed)
+    assert len({row["size"] for row in fixed}) > 2
 
 
 def test_a_row_agrees_with_itself(played: list[dict]) -> None:
-    for one in played:
-        assert one["worker_s"] == pytest.approx(3_600 * HOURS * one["average_workers"])
-        assert one["average_workers"] <= one["peak_workers"] <= one["maximum"]
-        assert one["held"] == (one["late_share"] <= 0.05 and one["unprocessed"] <= 0)
-        assert one["rescales_per_day"] == pytest.approx(24 / HOURS * one["rescales"])
+    for row in played:
+        assert row["worker_s"] == pytest.approx(3_600 * HOURS * row["average_workers"])
+        assert row["average_workers"] <= row["peak_workers"] <= row["maximum"]
+        assert row["held"] == (row["late_share"] <= 0.05 and row["unprocessed"] <= 0)
+        assert row["rescales_per_day"] == pytest.approx(24 / HOURS * row["rescales"])
 
 
 def test_capacity_intervals_were_looked_at(played: list[dict]) -> None:
-    counted = {(where, name) for one in played for where, mine in one["coverage"].items() for name in mine}
+    counted = {(where, name) for row in played for where, mine in row["coverage"].items() for name in mine}
     assert {"here", "elsewhere"} == {where for where, _ in counted}
     assert len(counted) >= 6
 
@@ -80,10 +80,10 @@ def test_what_was_broken_off_goes_on(played: list[dict], folder: Path, tmp_path:
     broken = Campaign(SEED, range(3), (default_policy(),), HOURS, tmp_path, NOWHERE)
     assert broken.left() == len(broken.wanted()) - 4
     rows = broken.run(processes=2)
-    expected = [one for one in played if one["job"] < 3]
+    expected = [row for row in played if row["job"] < 3]
     assert len(rows) == len(expected)
-    for one, same in zip(rows, expected, strict=True):
-        assert {**one, "wall_s": 0} == {**same, "wall_s": 0}
+    for row, same in zip(rows, expected, strict=True):
+        assert {**row, "wall_s": 0} == {**same, "wall_s": 0}
 
 
 def test_without_traces_their_jobs_are_left_out_and_said(folder: Path) -> None:
@@ -114,7 +114,7 @@ def test_the_command_ends_with_a_table_a_picture_and_figures(
     mine = found["policies"][0]
     assert mine["policy"] == default_policy()
     assert {"held_share", "of_best_static", "most_of_best_static", "rescales_per_day", "jobs"} <= set(mine)
-    assert [one["target"] for one in found["violations"]] == ["calm", "beaten", "coverage"]
+    assert [violation["target"] for violation in found["violations"]] == ["calm", "beaten", "coverage"]
     assert len(found["worst"]) == 5
     assert len(found["rows"]) == len(played)
     assert Path(found["picture"]).read_bytes().startswith(b"\x89PNG")
@@ -131,7 +131,7 @@ def test_one_job_is_replayed_with_its_course(
     asked = ["--seed", str(SEED), "--job", str(idle), "--hours", str(HOURS), "--policy", default_policy()]
     assert command.main([*asked, "--folder", str(folder), "--data", str(NOWHERE)]) == 0
     printed = capsys.readouterr().out
-    (row,) = [one for one in played if one["job"] == idle and one["policy"] == default_policy()]
+    (row,) = [row for row in played if row["job"] == idle and row["policy"] == default_policy()]
     assert f"{row['average_workers']:.2f} workers on average" in printed, "the same as in the campaign"
     assert (folder / f"zoo-seed-{SEED}-job-{idle}-{default_policy()}.png").is_file()
 
@@ -153,7 +153,7 @@ def test_the_frontier_takes_part_as_a_policy_and_all_are_held_against_it(
     assert "x frontier" in printed
     (head,) = [line for line in printed.splitlines() if "x frontier" in line and "jobs" in line and "policy" in line]
     assert "failed" not in head, "a column of nothing is left out"
-    (row,) = [one for one in found["rows"] if one["policy"] == FRONTIER]
+    (row,) = [row for row in found["rows"] if row["policy"] == FRONTIER]
     one_job = ["--seed", str(SEED), "--job", str(row["job"]), "--hours", "2", "--policy", FRONTIER]
     assert command.main([*one_job, "--folder", str(tmp_path), "--data", str(NOWHERE)]) == 0
     assert f"{FRONTIER}: {row['average_workers']:.2f} workers on average" in capsys.readouterr().out
@@ -178,4 +178,4 @@ def test_what_cannot_be_is_refused_before_anything_is_played(
 
 
 def test_rows_hold_plain_numbers(played: list[dict]) -> None:
-    assert not [value for one in played for value in one.values() if isinstance(value, np.generic)]
+    assert not [value for row in played for value in row.values() if isinstance(value, np.generic)]

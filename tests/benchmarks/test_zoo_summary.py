@@ -38,7 +38,7 @@ def best(job: int, kind: str = "noise", **changes: Any) -> Row:
 
 
 def missed(found: dict[str, Any], target: str) -> list[Any]:
-    (one,) = [one for one in found["violations"] if one["target"] == target]
+    (one,) = [violation for violation in found["violations"] if violation["target"] == target]
     return [case.get("job", case.get("utilisation")) for case in one["missed"]]
 
 
@@ -71,7 +71,7 @@ def test_a_policy_is_held_against_the_plan_that_is_late_as_often() -> None:
     assert mine["of_frontier"] == pytest.approx(120.0 / 60.0), "job 1 has none, and job 2 no fixed size holds"
     assert fixed["of_frontier"] == pytest.approx(100.0 / 80.0), "of none that is never late: the least late"
     without = summary(against_frontier([row(0), best(0)]), ["daedalus"])
-    assert [one["of_frontier"] for one in without["policies"]] == [None, None]
+    assert [policy["of_frontier"] for policy in without["policies"]] == [None, None]
 
 
 def test_a_job_that_raised_is_counted_and_named() -> None:
@@ -118,7 +118,7 @@ def test_coverage_is_judged_where_enough_was_seen() -> None:
         "elsewhere": {CLASSES[2]: [100.0, 4.0, 0.0, 0.0, 0.0], CLASSES[3]: [10.0, 10.0, 0.0, 0.0, 0.0]},
     }
     found = summary([row(0, coverage=counts), best(0), row(0, "hpa-80", coverage=counts)], ["daedalus", "hpa-80"])
-    assert [one["intervals"] for one in found["coverage"]] == [100, 100, 100, 10]
+    assert [record["intervals"] for record in found["coverage"]] == [100, 100, 100, 10]
     assert missed(found, "coverage") == [CLASSES[1], CLASSES[2]]
 
 
@@ -132,10 +132,10 @@ def test_the_worst_are_late_where_a_fixed_size_is_not_then_dear() -> None:
         *(row(5, worker_s=80.0), best(5)),
     ]
     found = summary(rows, ["daedalus"])
-    assert [one["job"] for one in found["worst"]] == [2, 1, 0, 3, 4]
+    assert [record["job"] for record in found["worst"]] == [2, 1, 0, 3, 4]
     assert found["worst"][0]["command"] == "python -m benchmarks.zoo --seed 11 --job 2 --policy daedalus"
-    assert [one["kind"] for one in found["kinds"]] == ["noise"]
-    in_place = summary([{**one, "regime": "in-place"} for one in rows], ["daedalus"])
+    assert [kind["kind"] for kind in found["kinds"]] == ["noise"]
+    in_place = summary([{**record, "regime": "in-place"} for record in rows], ["daedalus"])
     assert "--job 2 --regime in-place --policy" in in_place["worst"][0]["command"]
 
 

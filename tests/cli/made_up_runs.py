@@ -27,7 +27,9 @@ def came_of(run_id: str, produced: Mapping[str, Mapping[str, object]], failed: M
     materialized = [
         SimpleNamespace(
             asset_key=dg.AssetKey(asset),
-            materialization=SimpleNamespace(metadata={name: SimpleNamespace(value=one) for name, one in said.items()}),
+            materialization=SimpleNamespace(
+                metadata={name: SimpleNamespace(value=value) for name, value in said.items()}
+            ),
         )
         for asset, said in produced.items()
     ]

@@ -61,7 +61,7 @@ def test_what_prometheus_knows_of_a_live_job_becomes_features_and_a_dead_server_
     assert result.exit_code == 0, result.output
     document = json.loads(result.stdout)
     assert set(document) - {"schema"} == documented()["perdix.backfill/1"]
-    of = {one["job"]: one for one in document["jobs"]}
+    of = {job["job"]: job for job in document["jobs"]}
     assert of["gone"]["failed"]
     assert "cannot be reached" in of["gone"]["problems"][0]
     for job in ("orders", "payments"):

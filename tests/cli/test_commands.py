@@ -106,12 +106,12 @@ class TestFromFilesToAnswers:
         assert said["no_champion"] == ("no champion for ramp: it has never been trained; run perdix train --job ramp")
         assert len(said["mean_per_s"]) == 900
         assert said["mean_per_s"][-1] > 37_000
-        assert {one["family"] for one in said["members"]} == {"last-value", "damped-trend"}
+        assert {member["family"] for member in said["members"]} == {"last-value", "damped-trend"}
 
     def test_forecast_tells_bounds_of_the_highest_rate_and_who_counts(self, command: Command) -> None:
         said = command("forecast", "ramp", "--family", "ensemble")
         assert said["family"] == "ensemble"
-        assert sum(one["weight"] for one in said["members"]) == pytest.approx(1.0)
+        assert sum(member["weight"] for member in said["members"]) == pytest.approx(1.0)
         for name in ("maximum_p50_per_s", "maximum_p90_per_s", "maximum_p95_per_s"):
             assert len(said[name]) == 900
             assert said[name] == sorted(said[name]), "what was reached stays reached"

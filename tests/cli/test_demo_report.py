@@ -49,7 +49,7 @@ def explanation(job: str) -> Explanation:
 @pytest.fixture
 def page(tmp_path: Path) -> str:
     rows = [row("ads"), row("clicks", wape=None, family=None)]
-    courses = {"ads": [course(one) for one in POLICIES], "clicks": [course(one) for one in POLICIES]}
+    courses = {"ads": [course(policy) for policy in POLICIES], "clicks": [course(policy) for policy in POLICIES]}
     explained = {"ads": explanation("ads"), "clicks": Explanation("clicks", None, None)}
     paths = write_report(Home(tmp_path), rows, courses, explained, PRICE)
     assert paths["png"].read_bytes().startswith(b"\x89PNG")
@@ -83,7 +83,7 @@ def test_lateness_over_all_jobs_is_that_of_the_worst() -> None:
     rows = [row("ads"), row("clicks", **{f"{PERDIX}_above_objective": 0.3})]
     ours, *others = over_all_jobs(rows, PRICE)
     assert (ours.workers, ours.late_share, ours.rescales) == (8.0, 0.3, 6)
-    assert {one.late_share for one in others} == {0.02}
+    assert {other.late_share for other in others} == {0.02}
 
 
 def test_a_worker_has_the_price_of_a_list_that_comes_along() -> None:

@@ -92,7 +92,7 @@ def test_the_queries_of_a_job_are_shown_with_series_value_unit_and_age(place: Pa
 def test_json_has_the_facts_of_each_query(place: Path, face: PrometheusFace) -> None:
     write(place, "wordcount", face.url)
     said = as_json("--job", "wordcount")
-    facts = {one["metric"]: one for one in said["queries"]}
+    facts = {query["metric"]: query for query in said["queries"]}
     assert set(facts["cpu_load"]) == FACTS
     assert facts["cpu_load"]["verdict"] == "ok"
     assert facts["cpu_load"]["series"] == 4
@@ -136,8 +136,8 @@ def test_a_job_of_its_own_name_is_looked_at_alone(place: Path, face: PrometheusF
     write(place, "gone", GONE)
     said = as_json("--job", "wordcount")
     assert said["ok"]
-    assert {one["job"] for one in said["queries"]} == {"wordcount"}
-    assert not [one for one in said["findings"] if one["check"] in {"python", "java", "mlflow"}]
+    assert {query["job"] for query in said["queries"]} == {"wordcount"}
+    assert not [finding for finding in said["findings"] if finding["check"] in {"python", "java", "mlflow"}]
 
 
 def test_a_job_whose_file_cannot_be_used_is_told_with_its_fault(
@@ -152,7 +152,7 @@ def test_a_job_whose_file_cannot_be_used_is_told_with_its_fault(
 
 def test_a_job_without_prometheus_is_no_fault(place: Path) -> None:
     (place / "jobs" / "dark.yaml").write_text("{}\n")
-    (found,) = [one for one in as_json("--job", "dark")["findings"] if one["check"] == "metrics of dark"]
+    (found,) = [finding for finding in as_json("--job", "dark")["findings"] if finding["check"] == "metrics of dark"]
     assert found["ok"]
     assert "none configured" in found["found"]
 

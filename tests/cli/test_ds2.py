@@ -52,7 +52,7 @@ def document(*arguments: str) -> dict[str, Any]:
 
 def test_every_operator_is_told_by_epoch_and_together(files: list[str]) -> None:
     said = document(*files)
-    assert [one["parallelism"] for one in said["epochs"]] == [
+    assert [epoch["parallelism"] for epoch in said["epochs"]] == [
         {"Source": 1, "Op1": 2, "Op2": 8},
         {"Source": 1, "Op1": 5, "Op2": 36},
     ]
@@ -218,9 +218,9 @@ def test_the_examples_of_the_original_program(shared_data: Path, tmp_path: Path)
         for more, kind in (([], "logged_source_rate"), (["--sources", fast], "source_rate_1e6")):
             said = document(*topology, "--rates", str(folder / rates), *more)
             for epoch in said["epochs"]:
-                case = next(one for one in cases if one["name"] == f"wordcount_epoch{epoch['epoch']}_{kind}")
+                case = next(case for case in cases if case["name"] == f"wordcount_epoch{epoch['epoch']}_{kind}")
                 assert epoch["parallelism"] == case["expected_parallelism"] | {"Source: Custom Source": 1}
                 assert epoch["unrounded"] == pytest.approx(case["unrounded"], rel=1e-9)
     offline = document(*topology, "--rates", str(folder / "offline/flink_rates.log"), "--target-rate-ratio", "1.0")
-    assert [one["raised"] for one in offline["epochs"]] == pytest.approx([1.3723, 1.4621], abs=1e-4)
+    assert [epoch["raised"] for epoch in offline["epochs"]] == pytest.approx([1.3723, 1.4621], abs=1e-4)
     assert set(offline["parallelism"].values()) == {1, 2}

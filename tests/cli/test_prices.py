@@ -53,7 +53,7 @@ def test_every_list_is_listed(call: Call) -> None:
     assert "30 min" in said
     found = json.loads(call("prices", "--json").stdout)
     assert found["schema"] == "perdix.prices/1"
-    assert [one["name"] for one in found["lists"]] == price_list_names()
+    assert [row["name"] for row in found["lists"]] == price_list_names()
     assert found["failed"] == []
 
 
@@ -74,7 +74,7 @@ def test_a_list_that_cannot_be_read_does_not_hide_the_others(
 def test_workers_are_quoted_on_each_type_the_cheapest_first(call: Call) -> None:
     asked = ("prices", "aws-ec2-us-east-1", "--worker-cpu", "1", "--worker-memory", "4096", "--workers", "12")
     found = json.loads(call(*asked, "--json").stdout)
-    prices = [one["price_per_h"] for one in found["quotes"]]
+    prices = [quote["price_per_h"] for quote in found["quotes"]]
     assert prices == sorted(prices)
     assert found["quotes"][0] == {
         "instance_type": "r6i.xlarge",

@@ -38,7 +38,7 @@ def test_grandchildren_end_too(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("sign", ENDS)
 def test_a_signal_ends_them_all_and_means_afterwards_what_it_meant_before(tmp_path: Path, sign: signal.Signals) -> None:
-    before = [signal.getsignal(one) for one in ENDS]
+    before = [signal.getsignal(number) for number in ENDS]
     processes = Processes(tmp_path)
 
     def watched() -> None:
@@ -49,7 +49,7 @@ def test_a_signal_ends_them_all_and_means_afterwards_what_it_meant_before(tmp_pa
     with pytest.raises(KeyboardInterrupt):
         watched()
     assert processes.children["twin"].poll() is not None
-    assert [signal.getsignal(one) for one in ENDS] == before
+    assert [signal.getsignal(number) for number in ENDS] == before
 
 
 def test_a_child_that_dies_is_told_with_its_last_words(tmp_path: Path) -> None:

@@ -54,10 +54,10 @@ def test_a_twin_is_profiled_and_its_latency_model_becomes_champion(
     assert found.pop("schema") == "perdix.profile/1"
     assert set(found) == documented()
     assert (found["job"], found["error"], found["promoted"], found["version"]) == ("wordcount", None, True, 1)
-    assert found["latency_model"] in {one.family for one in FAMILIES}
-    assert [one["scale_out"] for one in found["deployments"]] == [2, 7, 12]
-    per_worker = [one["per_worker_per_s"] for one in found["deployments"]]
-    assert all(20_000 < one < 60_000 for one in per_worker)
+    assert found["latency_model"] in {family.family for family in FAMILIES}
+    assert [deployment["scale_out"] for deployment in found["deployments"]] == [2, 7, 12]
+    per_worker = [deployment["per_worker_per_s"] for deployment in found["deployments"]]
+    assert all(20_000 < rate < 60_000 for rate in per_worker)
     assert 10 < found["downtime_s"] < 60
     home = Home(tmp_path / "home")
     kept = newest_profile(home.profiles, "wordcount")

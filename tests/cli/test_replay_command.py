@@ -66,7 +66,7 @@ def test_a_bare_json_goes_to_standard_output_with_the_keys_that_are_documented(c
     document = json.loads(result.stdout)
     assert document.pop("schema") == "perdix.replay/1"
     assert set(document) == documented()
-    assert [(one["policy"], one["seed"]) for one in document["results"]] == [
+    assert [(result["policy"], result["seed"]) for result in document["results"]] == [
         ("static-12", 1),
         ("static-11", 1),
         ("best-static", 1),
@@ -75,11 +75,11 @@ def test_a_bare_json_goes_to_standard_output_with_the_keys_that_are_documented(c
         ("best-static", 2),
     ]
     text = DOCS.read_text()
-    assert {key for one in document["results"] for key in one if f"`{key}`" not in text} == set()
+    assert {key for result in document["results"] for key in result if f"`{key}`" not in text} == set()
     assert document["results"][0]["average_workers"] == 12.0
     assert document["results"][0]["clairvoyant_ratio"] > 1.0
     assert document["results"][0]["of_frontier"] > 1.0
-    assert [one["share_above_objective"] for one in document["frontier"][0]["at"]] == [0.01, 0.02, 0.05, 0.1]
+    assert [row["share_above_objective"] for row in document["frontier"][0]["at"]] == [0.01, 0.02, 0.05, 0.1]
 
 
 @pytest.mark.parametrize("before", [True, False])
@@ -197,7 +197,7 @@ def test_one_that_fails_is_listed_and_the_exit_code_tells(
     said = call(*arguments, "--json")
     assert said.exit_code == 1
     document = json.loads(said.stdout)
-    assert [one["policy"] for one in document["results"]] == ["static-12", "best-static"]
+    assert [result["policy"] for result in document["results"]] == ["static-12", "best-static"]
     assert document["failed"] == [
         {"policy": "static-11", "seed": 1, "reason": "ValueError: the workers are [on] strike"}
     ]

@@ -58,10 +58,17 @@ def test_json_has_the_keys_that_are_documented(call: Call, tmp_path: Path) -> No
     assert set(document) == documented()
     text = DOCS.read_text()
     results = document["results"]
-    assert {key for one in results for key in one if f"`{key}`" not in text} == set()
-    assert {key for one in results for phase in one["phases"] for key in phase if f"`{key}`" not in text} == set()
-    assert {key for one in results for look in one["decisions"] for key in look if f"`{key}`" not in text} == set()
-    assert [(one["policy"], one["seed"]) for one in results] == [("ds2", 1), ("dhalion", 1), ("ds2", 2), ("dhalion", 2)]
+    assert {key for result in results for key in result if f"`{key}`" not in text} == set()
+    assert {key for result in results for phase in result["phases"] for key in phase if f"`{key}`" not in text} == set()
+    assert {
+        key for result in results for look in result["decisions"] for key in look if f"`{key}`" not in text
+    } == set()
+    assert [(result["policy"], result["seed"]) for result in results] == [
+        ("ds2", 1),
+        ("dhalion", 1),
+        ("ds2", 2),
+        ("dhalion", 2),
+    ]
     assert set(results[0]["parallelism"]) == {"source", "flatmap", "count"}
     assert results[0]["steps"] >= 1
     assert [path.name for path in out.glob("*.png")] == ["flink-wordcount.png"]

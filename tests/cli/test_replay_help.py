@@ -38,14 +38,14 @@ def options_of(kind: str) -> list[object]:
 def test_every_option_is_in_one_group(kind: str) -> None:
     options, (_, said) = options_of(kind), called(kind, "--help")
     assert {option.rich_help_panel for option in options} == set(GROUPS[kind])  # type: ignore[attr-defined]
-    shown = [one for one in re.findall(r"^│ (--[a-z-]+)", said, re.MULTILINE) if one != "--help"]
+    shown = [option for option in re.findall(r"^│ (--[a-z-]+)", said, re.MULTILINE) if option != "--help"]
     assert len(shown) == len(set(shown)) == len(options)
     heads = re.findall(r"^╭─ (.+?) ─+╮", said, re.MULTILINE)
     assert [head for head in heads if head not in ("Options", "Arguments")] == GROUPS[kind]
 
 
 def defaults(kind: str) -> dict[str, str]:
-    return {one.opts[0]: str(one.show_default) for one in options_of(kind)}  # type: ignore[attr-defined]
+    return {option.opts[0]: str(option.show_default) for option in options_of(kind)}  # type: ignore[attr-defined]
 
 
 def test_the_help_of_each_kind_states_its_own_defaults() -> None:

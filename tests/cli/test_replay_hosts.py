@@ -55,10 +55,16 @@ def test_json_has_the_keys_that_are_documented(call: Call, tmp_path: Path) -> No
     assert set(document) == documented()
     text = DOCS.read_text()
     results = document["results"]
-    parts = [*results, *(one for found in results for name in ("leases", "steps", "decisions") for one in found[name])]
+    parts = [
+        *results,
+        *(part for found in results for name in ("leases", "steps", "decisions") for part in found[name]),
+    ]
     parts += [bill for found in results for bill in found["bills"].values()]
     assert {key for part in parts for key in part if f"`{key}`" not in text} == set()
-    assert [(one["policy"], one["dead_hosts"]) for one in results] == [("btu:unit_min=10", 1), ("threshold", 1)]
+    assert [(result["policy"], result["dead_hosts"]) for result in results] == [
+        ("btu:unit_min=10", 1),
+        ("threshold", 1),
+    ]
     assert set(results[0]["bills"]) == {"10"}
     assert set(results[1]["bills"]) == {"10", "30", "60"}
     assert [path.name for path in out.glob("*.png")] == ["manufacturing-stepwise.png"]

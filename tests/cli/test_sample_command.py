@@ -46,9 +46,9 @@ def test_an_operator_is_sampled_and_its_samples_are_kept(
     assert kept is not None
     assert found["file"] == str(kept[0])
     assert len(found["samples"]) == len(kept[1].samples)
-    assert max(one["per_s"] for one in found["samples"]) == pytest.approx(14_700, rel=0.06)
-    assert {one["why"] for one in found["failed"]} == {
-        f"out of memory: killed at {one['memory_mb']:g} MB" for one in found["failed"]
+    assert max(sample["per_s"] for sample in found["samples"]) == pytest.approx(14_700, rel=0.06)
+    assert {row["why"] for row in found["failed"]} == {
+        f"out of memory: killed at {row['memory_mb']:g} MB" for row in found["failed"]
     }
     assert drawn.read_bytes().startswith(b"\x89PNG")
     _show(found)

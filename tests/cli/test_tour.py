@@ -45,7 +45,7 @@ def test_a_command_that_nobody_tries_is_found() -> None:
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.usefixtures("spark")
-@pytest.mark.parametrize("command", [one for one, promise in PROMISED.items() if not promise.slow])
+@pytest.mark.parametrize("command", [name for name, promise in PROMISED.items() if not promise.slow])
 def test_the_tour_works_as_printed(command: str, clone: Clone, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in clone.environment.items():
         monkeypatch.setenv(name, value)

@@ -210,7 +210,7 @@ def damaged(state: str) -> list[str]:
     torn = {**document, "record": {**document["record"], "actual": "AAAA"}}
     flipped = {**document, "horizon_s": -1.0}
     documents = [{}, other, unknown, torn, flipped, [1, 2], "text", None]
-    return [state[:-40], "", "<html>", *(orjson.dumps(one).decode() for one in documents)]
+    return [state[:-40], "", "<html>", *(orjson.dumps(document).decode() for document in documents)]
 
 
 @pytest.mark.parametrize("which", range(11))
@@ -291,6 +291,6 @@ def test_a_model_that_is_far_off_is_replaced_by_the_fallback_until_a_better_one_
     first, second, third = rig.minutes(3)
     assert first.forecast is not None
     assert first.forecast.version == 0, "the new one has shown nothing yet"
-    assert all(one.forecast is not None and one.forecast.version == 2 for one in (second, third))
+    assert all(tick.forecast is not None and tick.forecast.version == 2 for tick in (second, third))
     assert not any("fallback" in note for note in third.notes)
     assert rig.memories.recall(store, "orders").memory.fallback is None

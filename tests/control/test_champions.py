@@ -242,7 +242,7 @@ def test_files_appear_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(OSError, match="no space"):
         write_whole(file, b"second")
     assert file.read_bytes() == b"first"
-    assert [one.name for one in tmp_path.iterdir()] == ["beat.json"]
+    assert [file.name for file in tmp_path.iterdir()] == ["beat.json"]
 
 
 def test_nothing_is_unpickled(shelf: Shelf, folder: Path) -> None:

@@ -208,13 +208,13 @@ class Twice(Prometheus):
 
     def pull_jobs(self, queries: Any, asked: Any) -> Any:
         found = super().pull_jobs(queries, asked)
-        return {job: replace(one, series=tuple(self._twice(one.series))) for job, one in found.items()}
+        return {job: replace(pull, series=tuple(self._twice(pull.series))) for job, pull in found.items()}
 
     def _twice(self, series: tuple[Series, ...]) -> Iterator[Series]:
-        for one in series:
-            yield one
-            if one.metric == "throughput_per_s":
-                yield replace(one, labels={**one.labels, "instance": "again:9249"})
+        for stream in series:
+            yield stream
+            if stream.metric == "throughput_per_s":
+                yield replace(stream, labels={**stream.labels, "instance": "again:9249"})
 
 
 def test_series_that_count_a_worker_twice_are_found(face: PrometheusFace) -> None:
@@ -231,7 +231,7 @@ class ScrapedTwice(Prometheus):
         found = super().query_range(promql, *args, **more)
         if not promql.startswith("flink_taskmanager_job_task_operator_numRecordsIn{"):
             return found
-        return [replace(one, labels={**one.labels, "job": job}) for one in found for job in ("flink", "pods")]
+        return [replace(stream, labels={**stream.labels, "job": job}) for stream in found for job in ("flink", "pods")]
 
 
 def test_series_under_two_scrape_jobs_are_found_though_a_sum_hides_them(face: PrometheusFace) -> None:

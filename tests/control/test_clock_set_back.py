@@ -38,8 +38,8 @@ def set_back(rig: Rig, back_s: float, scale_out: int = 2) -> None:
 
 def planned_on_what_is_seen(rig: Rig) -> None:
     reports = rig.minutes(60)
-    assert all(one.decision is not None and one.decision.reason is not Reason.SCALE_IN for one in reports)
-    assert all(one.decision.reason is not Reason.HOLD_BLIND for one in reports if one.decision is not None)
+    assert all(report.decision is not None and report.decision.reason is not Reason.SCALE_IN for report in reports)
+    assert all(report.decision.reason is not Reason.HOLD_BLIND for report in reports if report.decision is not None)
     for report in reports:
         assert report.forecast is not None
     newest = reports[-1].forecast
@@ -79,7 +79,7 @@ def test_a_champion_trained_by_a_clock_that_was_ahead_goes_on(
     assert memory.wape is not None, "its forecasts are judged"
     assert memory.scored_until_s <= rig.now_s
     assert memory.drift.horizon.forecasts > 15
-    assert all(one.origin_s <= rig.now_s for one in (*memory.pending, *memory.trust.made))
+    assert all(forecast.origin_s <= rig.now_s for forecast in (*memory.pending, *memory.trust.made))
     assert memory.capacity.newest_s > rig.now_s - 300.0, "it learns"
     assert memory.normal.newest_s <= rig.now_s
 
@@ -153,4 +153,4 @@ def test_a_forecast_from_the_future_is_settled_without_a_score() -> None:
     ahead = coarse(Forecast(truth.end_s + AHEAD_S + 1.0, 900.0, np.array([5.0]), version=1))
     soon = replace(ahead, origin_s=truth.end_s)
     judgement = judge((soon, ahead), truth, 1, 0.0)
-    assert [(one, found.horizon_wape) for one, found in judgement.settled] == [(ahead, None)]
+    assert [(forecast, found.horizon_wape) for forecast, found in judgement.settled] == [(ahead, None)]

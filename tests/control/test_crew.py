@@ -47,7 +47,7 @@ def crew() -> Iterator[Crew[str, tuple[int | str, set[str]]]]:
 
 
 def served(crew: Crew, turn: str) -> dict[int | str, set[str]]:
-    return dict(one for one in crew.turn(JOBS, turn) if not isinstance(one, Lost))
+    return dict(answer for answer in crew.turn(JOBS, turn) if not isinstance(answer, Lost))
 
 
 def test_every_job_is_served_by_the_same_process_turn_after_turn(crew: Crew) -> None:
@@ -67,10 +67,10 @@ def test_jobs_whose_process_fails_are_named_and_served_the_next_time(
 ) -> None:
     monkeypatch.setattr(crews, "LONGEST_S", 3.0)
     found = list(crew.turn(JOBS, what))
-    (lost,) = [one for one in found if isinstance(one, Lost)]
+    (lost,) = [answer for answer in found if isinstance(answer, Lost)]
     assert why in lost.why
     assert JOBS[0] in lost.jobs
-    (others,) = [names for one in found if not isinstance(one, Lost) for names in one[1:]]
+    (others,) = [names for answer in found if not isinstance(answer, Lost) for names in answer[1:]]
     assert {job.name for job in lost.jobs} | others == NAMES
     monkeypatch.undo()
     assert set.union(*served(crew, "serve").values()) == NAMES
@@ -80,7 +80,7 @@ def test_a_turn_that_nobody_waited_for_to_its_end_leaves_no_answer_to_the_next(c
     abandoned = crew.turn(JOBS, FIRST)
     assert next(abandoned)[0] == FIRST
     abandoned.close()
-    assert {one[0] for one in crew.turn(JOBS, SECOND)} == {SECOND}
+    assert {answer[0] for answer in crew.turn(JOBS, SECOND)} == {SECOND}
 
 
 def test_turns_that_overlap_as_those_of_a_sensor_may_get_their_own_answers(crew: Crew) -> None:
@@ -91,8 +91,8 @@ def test_turns_that_overlap_as_those_of_a_sensor_may_get_their_own_answers(crew:
         assert wait([second], 1.0).not_done, "it waits until the first has ended"
         answers += first
     for turn, given_by in ((FIRST, answers), (SECOND, second.result())):
-        assert [one[0] for one in given_by] == [turn, turn]
-        assert set.union(*(one[1] for one in given_by)) == NAMES
+        assert [turn_given[0] for turn_given in given_by] == [turn, turn]
+        assert set.union(*(turn_given[1] for turn_given in given_by)) == NAMES
 
 
 ORPHANS = """

@@ -286,7 +286,7 @@ def test_guards_only_ever_move_towards_what_runs(wanted, current, since_s, today
         assert not paused
         assert settled
         assert since_s >= around.grace_s
-        assert not any(one.bars(chosen, NOW_S) for one in avoided)
+        assert not any(size.bars(chosen, NOW_S) for size in avoided)
     assert verdict == decide(Wanting(wanted), here, around)
 
 

@@ -35,7 +35,7 @@ def rig(store: StateStore) -> Rig:
 def recovered(rig: Rig, store: StateStore) -> tuple[Entry, TickReport]:
     """The first scale-out that was seen to its end, and the report of the tick that decided it."""
     made = reversed(store.ledger.decisions("orders"))
-    entry = next(one for one in made if one.intent.reason == Reason.SCALE_OUT and one.observed_recovery_s)
+    entry = next(entry for entry in made if entry.intent.reason == Reason.SCALE_OUT and entry.observed_recovery_s)
     return entry, next(report for report in rig.reports if report.decision_id == entry.decision_id)
 
 
@@ -47,10 +47,10 @@ def test_it_tells_what_was_seen_believed_ruled_out_and_how_it_turned_out(rig: Ri
     assert decision["from_scale_out"] == entry.intent.from_scale_out
     assert decision["scale_out"] == scaled.decision.scale_out
     assert decision["seen"]["workload_per_s"] == pytest.approx(BUSY, rel=0.01)
-    assert {one["scale_out"] for one in decision["believed"]["capacities"]} == set(range(1, 9))
-    rejected = [one for one in decision["candidates"] if one["rejected_by"]]
+    assert {capacity["scale_out"] for capacity in decision["believed"]["capacities"]} == set(range(1, 9))
+    rejected = [candidate for candidate in decision["candidates"] if candidate["rejected_by"]]
     assert rejected
-    assert all(one["scale_out"] < scaled.decision.scale_out for one in rejected)
+    assert all(row["scale_out"] < scaled.decision.scale_out for row in rejected)
     assert decision["state"] == "confirmed"
     assert decision["observed_recovery_s"] > 0
     assert decision["predicted_recovery_s"] > 0
@@ -91,7 +91,7 @@ def test_scores_of_a_moment_long_past_are_found_behind_a_thousand_newer_ones(rig
         store.learned.save_forecast("orders", Forecast(origin_s, 1.0, np.array([LOW])))
         store.learned.settle("orders", origin_s, origin_s + 900.0, 0.05)
     recent = explain(store, "orders", origins_s[49]).recent
-    assert [one.origin_s for one in recent] == origins_s[49:34:-1]
+    assert [forecast.origin_s for forecast in recent] == origins_s[49:34:-1]
 
 
 def test_the_text_has_the_numbers_and_the_rules(rig: Rig, store: StateStore) -> None:
@@ -113,9 +113,9 @@ def test_an_ensemble_tells_who_counts_and_what_the_workload_stays_below(store: S
     document = explain(store, "orders").to_dict()
     forecast = document["decision"]["believed"]["forecast"]
     assert forecast["family"] == "ensemble"
-    assert sum(one["weight"] for one in forecast["members"]) == pytest.approx(1.0, abs=0.001)
-    assert [one["weight"] for one in forecast["members"]] == sorted(
-        (one["weight"] for one in forecast["members"]), reverse=True
+    assert sum(member["weight"] for member in forecast["members"]) == pytest.approx(1.0, abs=0.001)
+    assert [member["weight"] for member in forecast["members"]] == sorted(
+        (member["weight"] for member in forecast["members"]), reverse=True
     )
     assert forecast["maximum_per_s"] <= forecast["maximum_p90_per_s"] <= forecast["maximum_p95_per_s"]
     assert forecast["horizon_wape"] > forecast["wape"]
@@ -174,15 +174,15 @@ def all_told(store: StateStore) -> Iterator[Explanation]:
 
 
 def test_it_is_read_in_half_a_minute(story: StateStore) -> None:
-    for one in all_told(story):
-        assert one.entry is not None
-        text = render(one)
+    for explanation in all_told(story):
+        assert explanation.entry is not None
+        text = render(explanation)
         lines = text.splitlines()
         assert len(lines) <= 16, text
         assert len(text.split()) <= 200, text
         assert lines[0].startswith("orders: ")
-        assert one.entry.intent.sentence in lines[0]
-        assert ("to" if one.entry.intent.rescales else "stay") in lines[0].split(". ")[0]
+        assert explanation.entry.intent.sentence in lines[0]
+        assert ("to" if explanation.entry.intent.rescales else "stay") in lines[0].split(". ")[0]
         assert lines[-1].endswith("--verbose")
 
 
@@ -191,12 +191,12 @@ RATE = r"([\d,]+)/s"
 
 @pytest.mark.parametrize("verbose", [False, True])
 def test_a_number_means_the_same_in_table_and_reason(story: StateStore, verbose: bool) -> None:
-    for one in all_told(story):
-        text = render(one, verbose=verbose)
+    for explanation in all_told(story):
+        text = render(explanation, verbose=verbose)
         for row in re.finditer(rf"^ +(?P<size>\d+) +(?P<rate>[\d,]+)/s +.*rejected: {RATE} (?:do not|are)", text, re.M):
             assert row["rate"] == row[3], text
-        assert one.entry is not None
-        of_sentence = re.match(rf"(\d+) workers \({RATE}", one.entry.intent.sentence)
+        assert explanation.entry is not None
+        of_sentence = re.match(rf"(\d+) workers \({RATE}", explanation.entry.intent.sentence)
         if of_sentence:
             row = re.search(rf"^ +{of_sentence[1]} +{RATE}", text, re.M)
             assert row is not None, text
@@ -204,20 +204,20 @@ def test_a_number_means_the_same_in_table_and_reason(story: StateStore, verbose:
 
 
 def test_what_is_seen_is_told_with_the_digits_of_the_sentence(story: StateStore) -> None:
-    for one in all_told(story):
-        assert one.entry is not None
-        for load in re.findall(rf"mean workload of {RATE}", one.entry.intent.sentence):
-            assert f"workload {load}/s" in render(one)
+    for explanation in all_told(story):
+        assert explanation.entry is not None
+        for load in re.findall(rf"mean workload of {RATE}", explanation.entry.intent.sentence):
+            assert f"workload {load}/s" in render(explanation)
 
 
 def test_what_is_seen_has_the_objective_beside_the_latency(story: StateStore) -> None:
-    for one in all_told(story):
-        if "p95 latency" in (text := render(one)):
+    for explanation in all_told(story):
+        if "p95 latency" in (text := render(explanation)):
             assert re.search(r"p95 latency [\d,]+ ms of 5,000 ms allowed", text), text
 
 
 def test_words_are_those_of_the_field(story: StateStore) -> None:
-    told = [render(one, verbose=verbose) for one in all_told(story) for verbose in (False, True)]
+    told = [render(explanation, verbose=verbose) for explanation in all_told(story) for verbose in (False, True)]
     for text in told:
         for odd in (
             "just now",
@@ -234,8 +234,8 @@ def test_words_are_those_of_the_field(story: StateStore) -> None:
 
 
 def test_candidates_are_in_the_order_of_their_size(story: StateStore) -> None:
-    for one in all_told(story):
-        rows = re.findall(r"^ +(\d+) +(?:[\d,]+/s|-) ", render(one, verbose=True), re.M)
+    for explanation in all_told(story):
+        rows = re.findall(r"^ +(\d+) +(?:[\d,]+/s|-) ", render(explanation, verbose=True), re.M)
         assert [int(n) for n in rows] == sorted(int(n) for n in rows)
 
 

@@ -40,7 +40,7 @@ def test_it_outlives_a_restart_and_counts_each_change_once(shown):
     followed = Followed()
     for minute, scale_out in enumerate(shown):
         followed = Followed.from_state(followed.to_state()).seen(scale_out, 60.0 * minute)
-    told = [one for one in shown if one is not None]
+    told = [line for line in shown if line is not None]
     assert len(followed.changes_s) == sum(before != after for before, after in pairwise(told))
 
 

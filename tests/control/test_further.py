@@ -34,7 +34,10 @@ def rig_of(store: StateStore, family: str, load: np.ndarray, policy: PolicySetti
 def planned_minutes(rig: Rig, minutes: int) -> list[float]:
     """How far the plan of each minute reaches."""
     decided = [report.decision for report in rig.minutes(minutes)]
-    return [(one.plan[-1].after_s + 60.0) / 60.0 if one is not None and one.plan else 0.0 for one in decided]
+    return [
+        (decision.plan[-1].after_s + 60.0) / 60.0 if decision is not None and decision.plan else 0.0
+        for decision in decided
+    ]
 
 
 def test_a_load_that_comes_as_it_was_foreseen_is_planned_for_an_hour(store: StateStore) -> None:

@@ -52,8 +52,14 @@ def until(rig: Rig, at_s: float) -> None:
 def scale_outs_before(rig: Rig, hour: int) -> list[tuple[int, int]]:
     """What was scaled out in the quarter of an hour before a full hour."""
     begin_s = FIRST_S + hour * HOUR_S
-    ups = [one for one in rig.twin.outages if one.cause != "failure" and one.to_scale_out > one.from_scale_out]
-    return [(one.from_scale_out, one.to_scale_out) for one in ups if begin_s - 900 <= one.start_s < begin_s]
+    ups = [
+        outage
+        for outage in rig.twin.outages
+        if outage.cause != "failure" and outage.to_scale_out > outage.from_scale_out
+    ]
+    return [
+        (rescale.from_scale_out, rescale.to_scale_out) for rescale in ups if begin_s - 900 <= rescale.start_s < begin_s
+    ]
 
 
 @pytest.mark.slow
@@ -65,9 +71,11 @@ def test_perdix_scales_out_before_an_event_that_it_knows_of(store: StateStore) -
     assert scale_outs_before(rig, 0)
     assert report.forecast is not None
     assert report.forecast.maximum_per_s() == pytest.approx(3 * USUAL, rel=0.1)
-    decided = next(one for one in rig.reports if one.decision is not None and one.decision.reason is Reason.SCALE_OUT)
+    decided = next(
+        report for report in rig.reports if report.decision is not None and report.decision.reason is Reason.SCALE_OUT
+    )
     told = explain(store, "orders", decided_s(store, decided.decision_id)).to_dict()["decision"]["believed"]["events"]
-    assert [(one["name"], one["factor"], one["share"]) for one in told] == [("batch", 3.0, 1.0)]
+    assert [(row["name"], row["factor"], row["share"]) for row in told] == [("batch", 3.0, 1.0)]
     begins = datetime.fromtimestamp(FIRST_S, UTC)
     expected = f"Known event batch, {begins:%Y-%m-%d %H:%M:%S} UTC for 20 min: 3 times the load, believed to 100%"
     assert expected in render(explain(store, "orders"), verbose=True)
@@ -78,7 +86,9 @@ def test_perdix_scales_out_before_an_event_that_it_knows_of(store: StateStore) -
 
 
 def decided_s(store: StateStore, decision_id: str | None) -> float:
-    return next(one.intent.made_s for one in store.ledger.decisions("orders") if one.decision_id == decision_id)
+    return next(
+        decision.intent.made_s for decision in store.ledger.decisions("orders") if decision.decision_id == decision_id
+    )
 
 
 @pytest.mark.slow

@@ -168,7 +168,9 @@ def test_a_rescale_that_never_ends_is_taken_back(store: StateStore) -> None:
     told = "Rolled back to count at 1: the rescale to count at 6 did not end within 660 s."
     assert {look.problem for look in islice(loop, 2)} == {"a rescale is under way", told}
     assert job.asked == [{"count": 6}, {"count": 1}]
-    back, stuck = (one for one in store.ledger.decisions(on_record("orders")) if one.state is not State.HELD)
+    back, stuck = (
+        decision for decision in store.ledger.decisions(on_record("orders")) if decision.state is not State.HELD
+    )
     assert (stuck.state, back.intent.reason) == (State.FAILED, Reason.ROLLBACK)
     assert back.intent.sentence == told
     job.settled = True

@@ -49,10 +49,10 @@ def test_key_groups_are_those_of_keyed_operators_and_no_partitions() -> None:
     job.sleep(30.0)
     after = job.read_dataflow()
     graph = situation_between(before, after, most=12, memory={}).graph
-    assert [(one.maximum, one.key_groups) for one in graph] == [(128, None), (128, 128)]
-    spread = {name: replace(one, keyed=False) for name, one in after.operators.items()}
+    assert [(vertex.maximum, vertex.key_groups) for vertex in graph] == [(128, None), (128, 128)]
+    spread = {name: replace(operator, keyed=False) for name, operator in after.operators.items()}
     graph = situation_between(before, replace(after, operators=spread), most=12, memory={}).graph
-    assert [one.key_groups for one in graph] == [None, None]
+    assert [vertex.key_groups for vertex in graph] == [None, None]
 
 
 def test_it_scales_in_what_is_too_much() -> None:

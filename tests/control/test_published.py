@@ -59,8 +59,8 @@ class Scrape:
         """The label of the one series that a metric has for a job."""
         found = [
             dict(labels)[label]
-            for (one, labels) in self.samples
-            if one == f"perdix_{name}" and ("stream_job", job) in labels
+            for (sample, labels) in self.samples
+            if sample == f"perdix_{name}" and ("stream_job", job) in labels
         ]
         assert len(found) <= 1, found
         return found[0] if found else None

@@ -98,7 +98,7 @@ def test_jobs_of_one_server_are_read_with_the_queries_of_one(fleet: Fleet) -> No
     fleet.add(*NAMES)
     report = fleet.tick()
     assert set(report.reports) == set(NAMES)
-    assert {one.status for one in report.reports.values()} == {Status.ACTING}
+    assert {served.status for served in report.reports.values()} == {Status.ACTING}
     assert max(fleet.queries.values()) <= len(CANONICAL), "one for each metric"
 
 
@@ -109,8 +109,8 @@ def test_what_is_decided_is_what_each_job_would_have_decided_by_itself(fleet: Fl
     alone = TickIO(fleet.source, StateStore("sqlite://"), GivenChampions(), fleet.targets)
     report = tick_fleet(fleet.jobs, alone, fleet.clock, holder="b")
     alone.store.close()
-    assert {name: told(one) for name, one in together.reports.items()} == {
-        name: told(one) for name, one in report.reports.items()
+    assert {name: told(tick) for name, tick in together.reports.items()} == {
+        name: told(tick) for name, tick in report.reports.items()
     }
 
 
@@ -176,7 +176,7 @@ def test_rescales_that_take_their_time_are_asked_for_side_by_side(fleet: Fleet) 
             return super().scale(*asked, **more)
 
     report = fleet.tick(target_of=lambda job: Dawdling(fleet.targets(job)))
-    assert {one.event for one in report.reports.values()} == {Event.APPLIED}
+    assert {served.event for served in report.reports.values()} == {Event.APPLIED}
     assert [fleet.store.ledger.desired(name).decision.state for name in NAMES] == [State.APPLIED] * len(NAMES)
 
 
@@ -196,7 +196,7 @@ def test_a_rescale_that_cannot_be_asked_for_breaks_its_job_alone(fleet: Fleet) -
 
     report = fleet.tick(target_of=target_of)
     assert report.others["clicks"].status is Status.BROKEN
-    assert {name: one.event for name, one in report.reports.items()} == {
+    assert {name: tick.event for name, tick in report.reports.items()} == {
         "orders": Event.APPLIED,
         "bills": Event.APPLIED,
     }
@@ -223,7 +223,7 @@ def test_what_another_controller_holds_is_not_read(fleet: Fleet) -> None:
     fleet.tick()
     asked = sum(fleet.queries.values())
     report = tick_fleet(fleet.jobs, fleet.io, fleet.clock, holder="b")
-    assert {one.status for one in report.others.values()} == {Status.OBSERVING}
+    assert {other.status for other in report.others.values()} == {Status.OBSERVING}
     assert sum(fleet.queries.values()) == asked
 
 
@@ -231,7 +231,7 @@ def test_what_the_deadline_cuts_off_is_late_and_comes_first_the_next_time(fleet:
     fleet.add(*NAMES)
     fleet.clock.advance(60.0)
     report = tick_fleet(fleet.jobs, fleet.io, fleet.clock, holder="a", soft_deadline_s=-1.0)
-    assert {one.status for one in report.others.values()} == {Status.LATE}
+    assert {other.status for other in report.others.values()} == {Status.LATE}
 
 
 def test_advisory_jobs_ask_no_target(fleet: Fleet) -> None:

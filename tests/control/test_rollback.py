@@ -145,14 +145,16 @@ def test_a_rescale_that_leaves_the_job_down_is_taken_back_after_ten_minutes(stor
     left_down(rig)
     reports = rig.minutes(MINUTES_TO_SETTLE + 2)
     assert sizes_asked(rig) == [5, 4]
-    back = next(one for one in reports if one.decision is not None and one.decision.reason is Reason.ROLLBACK)
+    back = next(
+        report for report in reports if report.decision is not None and report.decision.reason is Reason.ROLLBACK
+    )
     assert "did not end within 660 s" in back.sentence
     brought_back(rig)
     assert Event.CONFIRMED in {report.event for report in rig.minutes(5)}
     assert rig.twin.scale_out == 4
     failed = store.ledger.decisions("orders", states=[State.FAILED])
-    assert [one.intent.scale_out for one in failed] == [5]
-    assert [one.scale_out for one in recall(store, "orders").memory.avoided] == [5]
+    assert [entry.intent.scale_out for entry in failed] == [5]
+    assert [size.scale_out for size in recall(store, "orders").memory.avoided] == [5]
 
 
 def test_a_rescale_that_never_ends_while_the_job_runs_on_is_taken_back_by_name(store: StateStore) -> None:
@@ -251,7 +253,9 @@ def test_a_scale_out_that_the_target_calls_done_and_after_which_the_job_stands_s
     reports = rig.minutes(20)
     assert Event.CONFIRMED in {report.event for report in reports[:5]}
     assert sizes_asked(rig) == [5, 4]
-    back = next(one for one in reports if one.decision is not None and one.decision.reason is Reason.ROLLBACK)
+    back = next(
+        report for report in reports if report.decision is not None and report.decision.reason is Reason.ROLLBACK
+    )
     assert "has stood still since it was rescaled to 5 workers" in back.sentence
     rig.minutes(40)
     assert sizes_asked(rig) == [5, 4], "nor is it taken back where it does not help"

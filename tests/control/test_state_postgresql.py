@@ -41,8 +41,8 @@ class Proxy:
 
     def close(self) -> None:
         self.thaw()
-        for one in self._open:
-            one.close()
+        for connection in self._open:
+            connection.close()
 
     def _accept(self) -> None:
         while True:
@@ -63,8 +63,8 @@ class Proxy:
         except OSError:
             pass
         finally:
-            for one in (source, sink):
-                one.close()
+            for connection in (source, sink):
+                connection.close()
 
 
 @pytest.fixture

@@ -221,13 +221,13 @@ def test_the_store_takes_every_text_and_keeps_what_is_plain(store: StateStore) -
 
 def test_a_job_of_low_load_goes_on_beside_one_whose_error_is_odd(store: StateStore) -> None:
     rigs = {"good": Rig.of(store, LOW), "bad": Rig.of(store, LOW)}
-    for name, one in rigs.items():
-        one.job = one.job.model_copy(update={"name": name})
+    for name, rig_of in rigs.items():
+        rig_of.job = rig_of.job.model_copy(update={"name": name})
     rigs["bad"].target.unreadable = ODD
     good = rigs["good"]
     good.twin.step(60)
     io = type(good.io)(good.source, store, good.champions, lambda job: rigs[job.name].target)
-    report = tick_fleet([one.job for one in rigs.values()], io, SimulatedClock(good.now_s), holder="a")
+    report = tick_fleet([member.job for member in rigs.values()], io, SimulatedClock(good.now_s), holder="a")
     assert report.faults == ()
     assert report.reports["bad"].status is Status.UNREACHABLE
     assert report.reports["good"].status is Status.ACTING

@@ -184,7 +184,7 @@ def test_a_target_that_reaches_less_is_retried_then_given_up_and_larger_sizes_av
     given_up = reports[events.index(Event.GIVEN_UP)]
     assert "asked for 8 workers, got 4 workers" in given_up.sentence
     memory = recall(store, "orders").memory
-    assert any(one.and_above and one.scale_out == 5 for one in memory.avoided)
+    assert any(size.and_above and size.scale_out == 5 for size in memory.avoided)
     failed = store.ledger.decisions("orders", states=[State.FAILED])
     assert len(failed) == 1
     assert len(applied(rig)) == 1
@@ -197,7 +197,7 @@ def test_a_size_that_cannot_be_reached_is_given_up_however_long_restarts_take(st
     rig.target.reaching = 4
     events = [report.event for report in rig.minutes(40)]
     assert Event.GIVEN_UP in events
-    assert any(one.and_above and one.scale_out == 5 for one in recall(store, "orders").memory.avoided)
+    assert any(size.and_above and size.scale_out == 5 for size in recall(store, "orders").memory.avoided)
     assert store.ledger.rescales("orders", 0.0)[1] == 1
 
 
@@ -229,7 +229,7 @@ def test_a_scale_in_that_the_job_does_not_survive_is_rolled_back_and_avoided(sto
 def test_a_size_that_was_too_small_to_scale_in_to_may_be_grown_to(store: StateStore) -> None:
     rig = Rig.of(store, 22_000.0, scale_out=6, policy=PolicySettings(name="static", options={"scale_out": 2}))
     rig.minutes(25)
-    assert [one.scale_out for one in recall(store, "orders").memory.avoided] == [2]
+    assert [size.scale_out for size in recall(store, "orders").memory.avoided] == [2]
     rig.twin.rescale(1, "by hand")
     rig.minutes(4)
     assert rig.twin.scale_out == 2, "one worker is overloaded, and it is two that the policy wants"
@@ -284,7 +284,9 @@ def test_a_crash_never_scales_twice(
     assert len(applied(rig)) == 1
     keys = {key for _, key in rig.target.asked}
     assert len(keys) == 1
-    assert [one.state for one in store.ledger.decisions("orders", states=[State.CONFIRMED])] == [State.CONFIRMED]
+    assert [decision.state for decision in store.ledger.decisions("orders", states=[State.CONFIRMED])] == [
+        State.CONFIRMED
+    ]
     assert keys == {store.ledger.decisions("orders", states=[State.CONFIRMED])[0].decision_id}
     assert reports[-1].status is Status.ACTING
 

@@ -44,8 +44,8 @@ def of_workers(name: str, change: Callable[[np.ndarray], np.ndarray]) -> Change:
 
 def both(*changes: Change) -> Change:
     def change(window: Window) -> Window:
-        for one in changes:
-            window = one(window)
+        for change in changes:
+            window = change(window)
         return window
 
     return change

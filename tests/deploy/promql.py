@@ -46,14 +46,14 @@ def dashboard_expressions() -> Iterator[tuple[str, str]]:
     for panel in board["panels"]:
         for target in panel.get("targets", []):
             yield f"{panel['title']} {target['refId']}", target["expr"].replace("$job", "wordcount")
-    for one in board["annotations"]["list"]:
-        if "expr" in one:
-            yield f"annotation {one['name']}", one["expr"].replace("$job", "wordcount")
-    for one in board["templating"]["list"]:
-        if one["type"] == "query":
-            inner = re.fullmatch(r"label_values\((\w+), \w+\)", one["definition"])
-            assert inner, one["definition"]
-            yield f"variable {one['name']}", inner[1]
+    for row in board["annotations"]["list"]:
+        if "expr" in row:
+            yield f"annotation {row['name']}", row["expr"].replace("$job", "wordcount")
+    for row in board["templating"]["list"]:
+        if row["type"] == "query":
+            inner = re.fullmatch(r"label_values\((\w+), \w+\)", row["definition"])
+            assert inner, row["definition"]
+            yield f"variable {row['name']}", inner[1]
 
 
 def expressions() -> list[tuple[str, str]]:

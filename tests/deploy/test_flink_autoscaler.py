@@ -20,9 +20,9 @@ INTERFACES = {
 
 def test_it_reads_metrics_that_perdix_publishes_always() -> None:
     read = set(re.findall(r'"(perdix_\w+)"', READS))
-    assert read == {one.name for one in (names.DESIRED, names.DESIRED_UNTIL, names.STATUS, names.JOB_INFO)}
-    assert all(one.shown is names.ALWAYS for one in names.METRICS if one.name in read)
-    labels = {label for one in names.METRICS if one.name in read for label in one.labels}
+    assert read == {metric.name for metric in (names.DESIRED, names.DESIRED_UNTIL, names.STATUS, names.JOB_INFO)}
+    assert all(metric.shown is names.ALWAYS for metric in names.METRICS if metric.name in read)
+    labels = {label for metric in names.METRICS if metric.name in read for label in metric.labels}
     assert set(re.findall(r'labels\.get(?:OrDefault)?\("(\w+)"', READS)) <= labels
 
 

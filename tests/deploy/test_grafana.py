@@ -41,18 +41,18 @@ def test_every_panel_has_a_place_of_its_own_and_a_query_that_names_the_source() 
         assert panel["targets"], panel["title"]
         references = [target["refId"] for target in panel["targets"]]
         assert len(set(references)) == len(references), panel["title"]
-        for one in (panel, *panel["targets"]):
-            assert one["datasource"] == {"type": "prometheus", "uid": "${datasource}"}, panel["title"]
+        for row in (panel, *panel["targets"]):
+            assert row["datasource"] == {"type": "prometheus", "uid": "${datasource}"}, panel["title"]
         assert set(panel["fieldConfig"]) == {"defaults", "overrides"}
         assert panel["fieldConfig"]["defaults"]["unit"], panel["title"]
 
 
 def test_no_panel_covers_another() -> None:
     places = [(panel["title"], panel["gridPos"]) for panel in panels()]
-    for (one, a), (other, b) in itertools.combinations(places, 2):
+    for (place, a), (other, b) in itertools.combinations(places, 2):
         beside = a["x"] + a["w"] <= b["x"] or b["x"] + b["w"] <= a["x"]
         below = a["y"] + a["h"] <= b["y"] or b["y"] + b["h"] <= a["y"]
-        assert beside or below, f"{one} and {other}"
+        assert beside or below, f"{place} and {other}"
 
 
 def test_a_colour_is_given_to_lines_that_there_are() -> None:

@@ -35,7 +35,7 @@ def test_every_alert_is_tested() -> None:
     said = (PROMETHEUS / "alerts_test.yaml").read_text()
     silent = read_yaml(PROMETHEUS / "alerts_test.yaml")["tests"][0]["alert_rule_test"]
     alerts = {rule["alert"] for rule in rules() if "alert" in rule}
-    assert {one["alertname"] for one in silent} == alerts, "the healthy job sets off none of them"
+    assert {row["alertname"] for row in silent} == alerts, "the healthy job sets off none of them"
     assert all(said.count(f"{alert}\n") + said.count(f"{alert}}}") + said.count(f'"{alert}"') >= 1 for alert in alerts)
     firing = {alert for alert in alerts if f'alertname="{alert}"' in said or f"alertname: {alert}\n" in said}
     assert firing == alerts, "and each of them is once expected to fire"

@@ -115,7 +115,7 @@ class Browser:
         """Click the first visible, enabled element, as soon as nothing covers it."""
 
         def clicked() -> bool:
-            found = next((one for one in self.all(xpath) if one.is_enabled()), None)
+            found = next((element for element in self.all(xpath) if element.is_enabled()), None)
             if found is not None:
                 found.click()
             return found is not None

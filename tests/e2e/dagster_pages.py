@@ -83,6 +83,6 @@ class Dagster:
         asked = {"query": _RUNS, "variables": {"job": job}}
         answer = httpx.post(f"{self.url}/graphql", json=asked, timeout=30.0).raise_for_status().json()
         runs = answer["data"]["runsOrError"]["results"]
-        failed = [one["runId"] for one in runs if one["status"] in ("FAILURE", "CANCELED")]
+        failed = [run["runId"] for run in runs if run["status"] in ("FAILURE", "CANCELED")]
         assert not failed, f"{job}: a run did not succeed: {self.url}/runs/{failed[0]}"
         return str(runs[0]["runId"]) if runs and runs[0]["status"] == "SUCCESS" else None

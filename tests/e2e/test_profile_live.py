@@ -89,7 +89,7 @@ def test_a_running_job_is_profiled_and_gets_its_workers_back(tmp_path: Path) -> 
     assert 100 < highest[1] < 300
     assert 1.8 < highest[3] / highest[1] < 4.0
     assert 1.0 < found["downtime_s"] < 120.0
-    assert found["latency_model"] in {one.family for one in FAMILIES}
+    assert found["latency_model"] in {family.family for family in FAMILIES}
     assert (found["promoted"], found["error"]) == (True, None)
     assert "not profiled" not in report["sentence"], "phoebe decides by what was measured of the running job"
 
@@ -118,6 +118,6 @@ def test_the_worker_of_a_running_job_is_sampled_and_gets_its_size_back(tmp_path:
         assert (recalled.cores, recalled.heap_mb) == (0.25, 128), "as before"
     (tmp_path / "found.json").write_text(json.dumps(found, indent=1))
     assert (found["failed"], found["notes"]) == ([], [])
-    per_s = {one["cpu_cores"]: one["per_s"] for one in found["samples"]}
+    per_s = {sample["cpu_cores"]: sample["per_s"] for sample in found["samples"]}
     assert set(per_s) == {0.15, 0.25, 0.35}
     assert 50 < per_s[0.15] < per_s[0.25] < per_s[0.35] < 500

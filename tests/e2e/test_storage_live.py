@@ -123,9 +123,9 @@ class Server:
         assert self.process is not None
         pid = self.process.pid  # PostgreSQL's children have process groups of their own
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
-        for one in (pid, *map(int, children)):
+        for process in (pid, *map(int, children)):
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(one, number)
+                os.killpg(process, number)
 
     def kill(self) -> None:
         assert self.process is not None
@@ -251,5 +251,5 @@ def _healthy(port: int) -> bool:
 def _applied_once(url: str) -> None:
     with contextlib.closing(StateStore(url)) as store:
         applied = [decision for decision in store.ledger.decisions("orders") if decision.applied_s is not None]
-    assert [(one.intent.from_scale_out, one.intent.scale_out) for one in applied] == [(2, 4)]
+    assert [(entry.intent.from_scale_out, entry.intent.scale_out) for entry in applied] == [(2, 4)]
     assert applied[0].state in (State.APPLIED, State.CONFIRMED)

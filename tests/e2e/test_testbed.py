@@ -177,10 +177,10 @@ def test_the_job_tells_what_its_subtasks_have_done(state: Path) -> None:
 
         def all_told_and_done() -> bool:
             found = target.read_dataflow().operators.values()
-            for one in found:
-                assert np.isfinite(one.counters.busy_ms).all(), one
-                assert not one.pending_records, one
-            sent, counted = (one.counters for one in found)
+            for operator in found:
+                assert np.isfinite(operator.counters.busy_ms).all(), operator
+                assert not operator.pending_records, operator
+            sent, counted = (operator.counters for operator in found)
             assert sent.records_out.sum() == counted.records_in.sum(), (sent, counted)
             return True
 
@@ -191,9 +191,11 @@ def test_the_job_tells_what_its_subtasks_have_done(state: Path) -> None:
     assert (words.inputs, count.inputs) == ((), (source,))
     assert (words.pending_records, count.pending_records) == (0.0, None)
     assert words.counters.records_out.sum() == count.counters.records_in.sum() > 0
-    for one in (words, count):
-        accounted_s = (one.counters.busy_ms + one.counters.idle_ms + one.counters.back_pressured_ms) / 1_000.0
-        ages_s = reading.at_s - np.array(one.started_ms) / 1_000.0
+    for operator in (words, count):
+        accounted_s = (
+            operator.counters.busy_ms + operator.counters.idle_ms + operator.counters.back_pressured_ms
+        ) / 1_000.0
+        ages_s = reading.at_s - np.array(operator.started_ms) / 1_000.0
         assert (accounted_s > 0).all()
         assert (accounted_s <= ages_s + 1.0).all()
 
@@ -208,7 +210,7 @@ def test_which_worker_has_which_subtask_is_told_by_the_names_of_its_metrics(stat
     busy = "count by (pod, tm_id, host, instance, subtask_index) (flink_taskmanager_job_task_busyTimeMsPerSecond)"
     naming = load_queries("flink").worker
     measured = {
-        naming.worker(one["metric"]): int(one["metric"]["subtask_index"]) for one in prometheus.query(settings, busy)
+        naming.worker(row["metric"]): int(row["metric"]["subtask_index"]) for row in prometheus.query(settings, busy)
     }
     assert measured == {worker: number for number, worker in enumerate(found.workers)}
 
@@ -222,7 +224,7 @@ def test_a_killed_worker_is_missed_and_starts_again(state: Path) -> None:
     # It was healthy once; while the job is deployed anew on two small workers, one look may come too late.
     wait_for(
         "workers that are well",
-        lambda: {one["state"] for one in status(state)["parts"] if one["name"].startswith("tm-")} == {"ok"},
+        lambda: {part["state"] for part in status(state)["parts"] if part["name"].startswith("tm-")} == {"ok"},
     )
 
 

@@ -103,8 +103,10 @@ def working(testbed: Testbed) -> list[str]:
     """Return the TaskManagers that run the subtasks of a testbed's job."""
     with contextlib.closing(JobManager(testbed)) as flink:
         job = flink.job()
-        vertices = [one["id"] for one in flink.get(f"/jobs/{job}")["vertices"]]
-        subtasks = [one for vertex in vertices for one in flink.get(f"/jobs/{job}/vertices/{vertex}")["subtasks"]]
+        vertices = [vertex["id"] for vertex in flink.get(f"/jobs/{job}")["vertices"]]
+        subtasks = [
+            subtask for vertex in vertices for subtask in flink.get(f"/jobs/{job}/vertices/{vertex}")["subtasks"]
+        ]
     return sorted({subtask["taskmanager-id"] for subtask in subtasks})
 
 

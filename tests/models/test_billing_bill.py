@@ -81,11 +81,11 @@ def test_the_cheapest_type_comes_first_and_what_does_not_fit_is_told() -> None:
     )
     steady, short = Demand.of_workers([8] * 600, WORKER), Demand.of_workers([1] * 3600, WORKER)
     cheapest, left_out = bills([steady], prices)
-    assert [one[0].bill.instance_type for one in cheapest] == ["small", "wide"]
+    assert [offers[0].bill.instance_type for offers in cheapest] == ["small", "wide"]
     assert "a worker of 1 core and 2,048 MB fits on no host" in left_out["tiny"]
     assert bills([short], prices)[0][0][0].bill.cost == pytest.approx(0.19)
     both, _ = bills([steady, short], prices)
-    assert [len(one) for one in both] == [2, 2]
+    assert [len(leases) for leases in both] == [2, 2]
 
 
 def test_nothing_to_carry_costs_nothing() -> None:
@@ -157,8 +157,8 @@ def test_a_day_is_billed_in_milliseconds() -> None:
 def test_quotes_come_cheapest_first() -> None:
     """Twelve workers of 1 core and 4 GB; a tenth of each host's memory is the system's."""
     found, left_out = quotes(load_prices("aws-ec2-us-east-1"), Resources(1.0, 4096.0), 12)
-    by_type = {one.instance_type: one for one in found}
-    assert [one.price_per_h for one in found] == sorted(one.price_per_h for one in found)
+    by_type = {quote.instance_type: quote for quote in found}
+    assert [quote.price_per_h for quote in found] == sorted(quote.price_per_h for quote in found)
     assert "c6i.large" in left_out  # 4096 MB less a tenth
     assert (by_type["m6i.xlarge"].per_host, by_type["m6i.xlarge"].hosts) == (3, 4)
     assert by_type["m6i.xlarge"].price_per_h == pytest.approx(4 * 0.192)

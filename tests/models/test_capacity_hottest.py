@@ -97,7 +97,7 @@ rows = st.lists(st.tuples(st.floats(0.001, 1.0), st.floats(1e-3, 1e9)), min_size
 
 @given(st.lists(rows, min_size=1, max_size=4), st.floats(0.0, 0.5), st.floats(0.01, 0.2))
 def test_whatever_was_measured_the_answer_is_a_capacity(workers, cpu, sd):
-    lines = [Line.of(*np.array(one).T) for one in workers]
+    lines = [Line.of(*np.array(columns).T) for columns in workers]
     found = believed(*lines, idle=IdleShare(cpu, sd))
     assert 0.0 < found.per_s < math.inf
     assert 0.0 < found.log_sd < math.inf

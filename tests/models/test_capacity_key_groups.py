@@ -203,7 +203,9 @@ def test_capacities_of_other_scale_outs_follow_the_key_groups():
     held = [table[n].low_per_s <= capacity(HOT, n) <= table[n].high_per_s for n in range(1, 25)]
     assert np.mean(held) > 0.85
     assert "by the loads of its key groups" in table[9].basis
-    assert all(np.isfinite([one.per_s, one.low_per_s, one.high_per_s]).all() for one in table.values())
+    assert all(
+        np.isfinite([estimate.per_s, estimate.low_per_s, estimate.high_per_s]).all() for estimate in table.values()
+    )
 
 
 def test_more_workers_may_take_less_where_their_key_groups_are_known():

@@ -63,7 +63,7 @@ def test_workers_that_are_full_before_their_cpu_is_take_less_at_every_scale_out(
 
 def test_that_stays_known_at_the_next_scale_out():
     short = fallen_short(stay(ScaleOuts(), 4), 0.75)
-    moved, unaware = (stay(one, 6, start_s=4_000.0) for one in (short, stay(ScaleOuts(), 4)))
+    moved, unaware = (stay(scale_outs, 6, start_s=4_000.0) for scale_outs in (short, stay(ScaleOuts(), 4)))
     assert moved.capacity(6).per_s == pytest.approx(0.75 * unaware.capacity(6).per_s, rel=0.05)
     assert ScaleOuts.from_state(json.loads(json.dumps(moved.to_state()))).capacity(6) == moved.capacity(6)
 
@@ -187,12 +187,12 @@ def test_task_managers_that_stand_by_say_nothing_of_larger_sizes():
         for name, values in seen.worker_metrics.items()
     }
     both = (
-        ScaleOuts().update(one, 3).table(6)
-        for one in (seen, Window(seen.job, seen.step_s, seen.times_s, names, seen.job_metrics, metrics))
+        ScaleOuts().update(seen_window, 3).table(6)
+        for seen_window in (seen, Window(seen.job, seen.step_s, seen.times_s, names, seen.job_metrics, metrics))
     )
     alone, beside_others = both
-    assert {n: one.per_s for n, one in beside_others.items()} == pytest.approx(
-        {n: one.per_s for n, one in alone.items()}
+    assert {n: estimate.per_s for n, estimate in beside_others.items()} == pytest.approx(
+        {n: estimate.per_s for n, estimate in alone.items()}
     )
     assert beside_others[6].per_s > 1.3 * beside_others[3].per_s
 
@@ -343,7 +343,7 @@ def test_a_restart_takes_no_evidence_away_from_a_job_of_more_workers_than_are_st
     assert len(back.workers) < 300
     assert back.warnings == again.warnings == model.warnings == ()
     for known in (back, again):
-        ours, total = (one.workers.total(300, one.idle) for one in (model, known))
+        ours, total = (capacity.workers.total(300, capacity.idle) for capacity in (model, known))
         assert total.hottest_share == pytest.approx(ours.hottest_share)
         assert total.reporting == ours.reporting == 300
         assert total.sd_per_s / total.per_s == pytest.approx(ours.sd_per_s / ours.per_s, rel=0.05)

@@ -70,9 +70,9 @@ def test_trees_cannot_extrapolate_and_say_so(family):
 
 def test_the_same_seed_gives_the_same_training(trained):
     again = select_capacity(features((2, 4, 8), minutes=60, exponent=-0.15), 12, seed=7)
-    for one, two in zip(trained.candidates, again.candidates, strict=True):
-        assert one.table == two.table
-        assert one.score == two.score
+    for candidate, two in zip(trained.candidates, again.candidates, strict=True):
+        assert candidate.table == two.table
+        assert candidate.score == two.score
 
 
 def test_state_is_what_loop_and_registry_need(trained):

@@ -118,7 +118,7 @@ def test_the_hottest_share_of_key_groups_is_foreseen_after_three_sizes(zipf):
     off, even = [], []
     for seed in range(30):
         deployed = {n: twin(seed, n, count=20_000, zipf=zipf, groups=128, keyed=1.0) for n in (4, 6, 9, 12, 16)}
-        shares = {n: float(max(one._shares)) for n, one in deployed.items()}
+        shares = {n: float(max(operator._shares)) for n, operator in deployed.items()}
         found = Skew.seen([ran(n, shares[n]) for n in (4, 6, 9)])
         for n in (12, 16):
             (log_value,), _ = found.limited(np.array([n]), np.array([math.inf]))

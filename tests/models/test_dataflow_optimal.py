@@ -263,9 +263,12 @@ def test_many_windows_at_once_are_each_window_by_itself(
     windows = [window if k % 2 == 0 else {n: r for n, r in window.items() if n != "o1"} for k in range(len(factors))]
     each = {name: [value * factor for factor in factors] for name, value in targets.items()}
     together = optimal_parallelism(graph, windows, each, sizing=Sizing(target_rate_ratio=1.2))
-    for k, one in enumerate(windows):
+    for k, seen_window in enumerate(windows):
         alone = optimal_parallelism(
-            graph, [one], {name: values[k] for name, values in each.items()}, sizing=Sizing(target_rate_ratio=1.2)
+            graph,
+            [seen_window],
+            {name: values[k] for name, values in each.items()},
+            sizing=Sizing(target_rate_ratio=1.2),
         )
         assert together.parallelism(k) == alone.parallelism()
         assert together.unrounded_of(k) == alone.unrounded_of()
@@ -291,13 +294,13 @@ def test_the_unit_of_records_does_not_matter(
     graph, window, targets = case
     scaled = {
         name: OperatorRates(
-            one.instances,
-            one.true_processing_per_s * factor,
-            one.true_output_per_s * factor,
-            one.observed_processing_per_s * factor,
-            one.observed_output_per_s * factor,
+            measured.instances,
+            measured.true_processing_per_s * factor,
+            measured.true_output_per_s * factor,
+            measured.observed_processing_per_s * factor,
+            measured.observed_output_per_s * factor,
         )
-        for name, one in window.items()
+        for name, measured in window.items()
     }
     found = optimal_parallelism(graph, [window], targets)
     again = optimal_parallelism(graph, [scaled], {name: value * factor for name, value in targets.items()})

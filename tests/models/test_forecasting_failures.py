@@ -170,8 +170,8 @@ def states() -> dict[str, dict]:
     whole = at_quarters(days())
     made = {name: unproven(name, whole.part(0, 15 * DAY)) for name in NAMES}
     for end in range(15 * DAY + 12, 16 * DAY, 12):
-        made = {name: one.update(whole.part(end - 12, end)) for name, one in made.items()}
-    return {name: one.to_state() for name, one in made.items()}
+        made = {name: member.update(whole.part(end - 12, end)) for name, member in made.items()}
+    return {name: member.to_state() for name, member in made.items()}
 
 
 def sealed(state: dict) -> dict:
@@ -202,7 +202,7 @@ def test_whatever_is_missing_is_named(states, name):
     for key in states[name]:
         if key == "format":
             continue
-        lacking = {one: value for one, value in states[name].items() if one != key}
+        lacking = {part: value for part, value in states[name].items() if part != key}
         with pytest.raises(DamagedStateError, match="train again"):
             forecaster_from_state(lacking)
         if key not in {"checksum", "family"}:

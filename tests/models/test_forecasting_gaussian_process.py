@@ -53,7 +53,7 @@ def test_the_forecast_depends_on_distances_in_time_only(family):
     history = daily(5)
     member = fitted(family, 5)
     moved = Workload(history.start_s + 12_345.0, history.step_s, history.per_s)
-    here, there = (member.project(tail_for(member, one), EDGES_S) for one in (history, moved))
+    here, there = (member.project(tail_for(member, history_of), EDGES_S) for history_of in (history, moved))
     assert np.allclose(here, there)
 
 

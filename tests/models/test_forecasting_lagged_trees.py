@@ -98,7 +98,7 @@ def test_what_cannot_be_learnt_from_is_refused_in_words(per_s, words):
 class TestPooled:
     def test_a_job_of_any_size_is_forecast_on_its_scale(self, pooled):
         small, large = daily(7), daily(7, scale=1e6)
-        forecasts = [forecast_of(pooled.fit(one, horizon_s=HALF_DAY_S), one) for one in (small, large)]
+        forecasts = [forecast_of(pooled.fit(workload, horizon_s=HALF_DAY_S), workload) for workload in (small, large)]
         assert np.allclose(forecasts[1], 1e6 * forecasts[0], rtol=1e-3)
 
     def test_a_history_gets_the_newest_model_that_does_not_know_its_future(self, pooled):

@@ -43,7 +43,7 @@ def shared() -> dict[str, Mapping[str, Any]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pooled_trees, "ROUNDS", 5)  # what they are worth is not asked here
         return {
-            "*/early": PooledTrees.fit_shared([one.part(0, 2 * DAY) for one in fleet]),
+            "*/early": PooledTrees.fit_shared([workload.part(0, 2 * DAY) for workload in fleet]),
             "*/late": PooledTrees.fit_shared(fleet),
         }
 

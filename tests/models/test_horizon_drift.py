@@ -39,7 +39,7 @@ from perdix.telemetry.window import Values
 TRACES = Path(__file__).parents[2] / "../shared/data/workloads"
 STEP_S, MINUTE, LEADS = 10.0, 6, 15
 DAY_MINUTES = 1_440
-SIMPLE = {one.family: one for one in (LastValue, Linear, DampedTrend)}
+SIMPLE = {family.family: family for family in (LastValue, Linear, DampedTrend)}
 SUMS = st.tuples(st.floats(0.0, 1e6), st.floats(0.0, 1e6), st.floats(0.0, 1e6))
 
 
@@ -130,7 +130,7 @@ def test_a_restart_changes_nothing(before: list, then: list, expected: float | N
     restored = HorizonDrift.from_state(json.loads(json.dumps(state.to_state(), allow_nan=False)))
     assert restored == state
     for minute, sums in enumerate(then, start=len(before)):
-        state, restored = (one.observe(Missed(60.0 * minute, *sums)) for one in (state, restored))
+        state, restored = (drift.observe(Missed(60.0 * minute, *sums)) for drift in (state, restored))
     assert restored == state
 
 

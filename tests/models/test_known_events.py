@@ -26,7 +26,7 @@ def calendar(**events: tuple[float | list[float], float, float]) -> Calendar:
     made = {}
     for name, (after_s, lasts, factor) in events.items():
         afters = after_s if isinstance(after_s, list) else [after_s]
-        at = tuple(datetime.fromtimestamp(NOW_S + one, UTC) for one in afters)
+        at = tuple(datetime.fromtimestamp(NOW_S + after, UTC) for after in afters)
         made[name.replace("_", "-")] = KnownEvent(at=at, lasts=lasts, factor=factor)
     return Calendar(made)
 
@@ -51,7 +51,7 @@ def test_the_steps_that_an_event_covers_are_forecast_as_many_times_as_high_as_it
     np.testing.assert_allclose(found.forecast.mean, np.where(covered, 3_000.0, 1_000.0))
     np.testing.assert_allclose(found.forecast.quantiles[0.9], np.where(covered, 3_600.0, 1_200.0))
     np.testing.assert_allclose(found.forecast.maxima[0.9], np.where(np.arange(90) < 30, 1_250.0, 3_750.0))
-    assert [(one.name, one.share, one.changes) for one in found.expected] == [("sale", 1.0, True)]
+    assert [(event.name, event.share, event.changes) for event in found.expected] == [("sale", 1.0, True)]
 
 
 def test_a_step_that_is_covered_in_part_changes_by_that_part() -> None:
@@ -116,7 +116,7 @@ def test_an_event_that_never_comes_is_believed_less_each_time_and_at_last_not_at
     again = calendar(rumour=(300, 600, 3.0))
     found = reckon(known, forecast(), again)
     assert found.forecast.mean.max() == USUAL
-    assert [(one.name, one.changes) for one in found.expected] == [("rumour", False)]
+    assert [(event.name, event.changes) for event in found.expected] == [("rumour", False)]
 
 
 def test_an_event_that_comes_stays_believed_and_one_that_comes_again_is_believed_again() -> None:
@@ -160,7 +160,7 @@ def test_an_event_that_was_taken_out_of_the_calendar_is_forgotten() -> None:
     known = reckon(KnownEvents(), forecast(), calendar(sale=(300, 300, 3.0))).known
     assert known.awaited
     known = reckon(known, forecast(), calendar(other=(500, 300, 3.0))).known
-    assert [one.name for one in known.awaited] == ["other"]
+    assert [event.name for event in known.awaited] == ["other"]
 
 
 def test_what_is_known_is_kept_as_json() -> None:

@@ -28,10 +28,10 @@ def test_a_profiled_twin_is_predicted_where_it_was_not_profiled():
         k += 1
         found = {n: measured(n, k * step, 100 * k + n) for n in active}
         valid = valid_deployments(
-            {n: one[1] for n, one in found.items()},
+            {n: figures[1] for n, figures in found.items()},
             k * step,
             points,
-            throughputs_per_s={n: one[0] for n, one in found.items()},
+            throughputs_per_s={n: figures[0] for n, figures in found.items()},
         )
         points += [ProfilePoint(n, k * step, *found[n][:2], valid[n]) for n in sorted(active)]
         active = {n for n in active if valid[n]}

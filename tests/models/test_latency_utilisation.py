@@ -145,8 +145,8 @@ def test_the_state_is_json(model):
     learned = model.learned(5, 45_000.0, 20_000.0).learned(5, 20_000.0, 540.0)
     again = latency_from_state(json.loads(json.dumps(learned.to_state())))
     sizes, rates = np.repeat(np.arange(1, 13), 5), np.tile(np.linspace(1e3, 2e5, 5), 12)
-    for one, other in zip(vars(learned.predict(sizes, rates)), vars(again.predict(sizes, rates)), strict=True):
-        assert one == other
+    for name, other in zip(vars(learned.predict(sizes, rates)), vars(again.predict(sizes, rates)), strict=True):
+        assert name == other
     assert again.predict(sizes, rates).latency_ms == pytest.approx(
         learned.predict(sizes, rates).latency_ms, nan_ok=True
     )

@@ -64,7 +64,7 @@ def test_the_published_settings_are_the_ones_that_are_tried_first(family: Family
 
 @every_family
 def test_no_setting_is_tried_twice_and_inputs_are_scaled_to_0_and_1(family: Family) -> None:
-    tried = [json.dumps(one, sort_keys=True) for one in family.tried()]
+    tried = [json.dumps(tried_out, sort_keys=True) for tried_out in family.tried()]
     assert len(set(tried)) == len(tried)
     scaler = family.estimator(family.published, 0)[0].fit([[0.4, 128.0], [4.0, 1_024.0]])
     assert scaler.transform([[0.4, 1_024.0]]).tolist() == [[0.0, 1.0]]
@@ -96,7 +96,7 @@ def test_a_size_that_is_no_number_has_no_prediction_and_spoils_no_other(family: 
     assert found.per_s[2] == model.predict(2.0, 1_024.0).per_s[0]
 
 
-@pytest.mark.parametrize("family", [one for one in FAMILIES if one.bounded], ids=lambda one: one.family)
+@pytest.mark.parametrize("family", [family for family in FAMILIES if family.bounded], ids=lambda one: one.family)
 def test_bounded_families_come_near_what_they_were_taught_and_stand_still_beyond(family: Family) -> None:
     model = fitted(family)
     cores = np.array([0.6, 1.4, 2.6, 3.8])
@@ -146,7 +146,7 @@ def test_scaled_rates_mend_what_c_1_does_to_support_vectors() -> None:
 def test_more_resources_never_have_less_performance_where_the_family_says_so(
     family: Family, rates: list[float], seed: int
 ) -> None:
-    samples = [replace(one, per_s=rate) for one, rate in zip(sampled(), rates, strict=True)]
+    samples = [replace(sample, per_s=rate) for sample, rate in zip(sampled(), rates, strict=True)]
     model = fitted(family, samples, seed)
     cores, memory = np.meshgrid(np.linspace(0.1, 5.0, 12), np.linspace(64.0, 1_200.0, 12), indexing="ij")
     found = model.predict(cores, memory).per_s.reshape(12, 12)

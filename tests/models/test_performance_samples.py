@@ -20,7 +20,7 @@ from tests.models.sampled import sampled
 def test_samples_are_ordered_by_size_whatever_order_they_came_in() -> None:
     given_samples = sampled()
     assert checked(reversed(given_samples)) == checked(given_samples)
-    assert list(sizes_of(checked(given_samples))[:, 0]) == sorted(one.cpu_cores for one in given_samples)
+    assert list(sizes_of(checked(given_samples))[:, 0]) == sorted(sample.cpu_cores for sample in given_samples)
     assert rates_of(checked(given_samples)).shape == (len(given_samples),)
 
 
@@ -60,7 +60,7 @@ def test_too_few_samples_say_how_many_are_needed(count: int, said: str) -> None:
 
 
 def test_a_size_at_which_nothing_is_processed_is_a_sample() -> None:
-    assert len(checked([replace(one, per_s=0.0) for one in sampled()])) == len(sampled())
+    assert len(checked([replace(sample, per_s=0.0) for sample in sampled()])) == len(sampled())
 
 
 def test_a_digest_names_sizes_and_rates_and_not_their_order_or_how_long_they_took() -> None:

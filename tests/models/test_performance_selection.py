@@ -75,8 +75,8 @@ def test_repeats_split_differently_and_the_same_repeat_alike() -> None:
 
 def test_every_family_is_judged_and_the_sentence_says_on_what() -> None:
     found = trained(sampled(4))
-    assert [one.family for one in found.candidates] == [family.family for family in FAST]
-    assert all(one.errors is not None and one.fit_s > 0.0 for one in found.candidates)
+    assert [fitted.family for fitted in found.candidates] == [family.family for family in FAST]
+    assert all(fitted.errors is not None and fitted.fit_s > 0.0 for fitted in found.candidates)
     assert "6 samples, 6 folds, one sample each, 2 repeats" in found.sentence
     assert all(held_out.shape == (6,) for held_out in found.held_out.values())
     assert found.winner in found.fitted
@@ -94,17 +94,19 @@ def test_a_grid_is_searched_and_the_published_setting_wins_ties() -> None:
     found = trained(sampled(), (SUPPORT_VECTORS, BOOSTED))
     support = found.candidates[0]
     assert support.parameters["scaled_rates"] is True, "unscaled, it predicts nearly the same rate for every size"
-    flat = trained([replace(one, per_s=1_000.0) for one in sampled(4)], (replace(BOOSTED, grid={"max_depth": (3, 2)}),))
+    flat = trained(
+        [replace(sample, per_s=1_000.0) for sample in sampled(4)], (replace(BOOSTED, grid={"max_depth": (3, 2)}),)
+    )
     assert flat.best.parameters == BOOSTED.published
 
 
 def test_a_smooth_family_is_compared_and_never_chosen() -> None:
     line = [Sample(c, 512.0, 1_000.0 * c) for c in np.linspace(0.5, 4.0, 8)]
     found = trained(line)
-    errors = {one.family: one.rmse_per_s for one in found.candidates}
+    errors = {fitted.family: fitted.rmse_per_s for fitted in found.candidates}
     assert errors["linear"] < 1e-6 < errors["xgboost"]
     assert found.winner != "linear"
-    assert not next(one for one in found.candidates if one.family == "linear").may_lead
+    assert not next(fitted for fitted in found.candidates if fitted.family == "linear").may_lead
 
 
 def candidate(family: str, rmse_per_s: float, spread_per_s: float = 10.0, **more: bool) -> PerformanceCandidate:
@@ -147,11 +149,11 @@ def test_samples_that_cannot_be_learned_from_say_so() -> None:
 @pytest.mark.slow
 def test_every_published_family_trains_and_the_unscaled_support_vectors_are_the_worst() -> None:
     found = select_performance(sampled(4, noise=0.02), repeats=1)
-    assert [one.family for one in found.candidates] == [family.family for family in FAMILIES]
-    assert not [one.error for one in found.candidates if one.error]
+    assert [fitted.family for fitted in found.candidates] == [family.family for family in FAMILIES]
+    assert not [fitted.error for fitted in found.candidates if fitted.error]
     sizes, rates = sizes_of(found.samples), rates_of(found.samples)
     published = Errors.of(held_out_rates(SUPPORT_VECTORS, SUPPORT_VECTORS.published, sizes, rates, repeats=[0]), rates)
-    assert published.rmse_per_s > max(one.rmse_per_s for one in found.candidates)
+    assert published.rmse_per_s > max(fitted.rmse_per_s for fitted in found.candidates)
 
 
 # ---- the gate ----------------------------------------------------------------------------------------------------
@@ -170,7 +172,7 @@ def test_the_same_samples_and_family_change_nothing() -> None:
 
 def test_a_champion_of_an_operator_that_has_changed_is_replaced() -> None:
     champion = every_sample().model
-    slower = trained([replace(one, per_s=0.5 * one.per_s) for one in sampled()])
+    slower = trained([replace(sample, per_s=0.5 * sample.per_s) for sample in sampled()])
     verdict = challenge(champion, slower)
     assert verdict.promoted
     assert verdict.challenger_error < verdict.champion_error

@@ -65,7 +65,7 @@ def test_the_running_job_moves_it_and_is_forgotten():
     assert len(slower.known) == len(rates.known) + 1
     for _ in range(600):
         slower = slower.learned(11, 110_000.0)
-    assert [one.scale_out for one in slower.known if one.running] == [11]
+    assert [point.scale_out for point in slower.known if point.running] == [11]
 
 
 def test_a_rate_that_was_kept_up_with_teaches_only_above_what_was_believed():

@@ -68,7 +68,7 @@ class TestWhatWaits:
 
     def test_it_goes_on_beyond_the_forecast_as_that_ends(self) -> None:
         short, long = self.flat(1_100.0, 60), self.flat(1_100.0, 1_800)
-        found = [waiting_record_s(one, 1_000.0, 0.0, 0.0, over_s=1_800.0) for one in (short, long)]
+        found = [waiting_record_s(delay, 1_000.0, 0.0, 0.0, over_s=1_800.0) for delay in (short, long)]
         assert found[0] == found[1] == pytest.approx(100.0 * 1_800.0**2 / 2, rel=0.001)
 
     @given(

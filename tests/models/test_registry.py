@@ -193,7 +193,7 @@ def test_old_versions_are_removed_with_their_tables_but_for_those_in_use(
     for _ in range(3):
         published = registry.publish(publication())
     assert published.version == 5
-    assert sorted(int(one.version) for one in client.search_model_versions(f"name='{FORECAST}'")) == [1, 4, 5]
+    assert sorted(int(version.version) for version in client.search_model_versions(f"name='{FORECAST}'")) == [1, 4, 5]
     assert not second.exists()
     assert all(artifact_of(client, version).exists() for version in (1, 4, 5))
 

@@ -43,7 +43,7 @@ def client(registry: Registry) -> Any:
 
 def test_an_experiment_is_made_once(registry: Registry, client: Any) -> None:
     first, second = registry.record(COMPARISON), registry.record(COMPARISON)
-    experiments = {client.get_run(one.run_id).info.experiment_id for one in (first, second)}
+    experiments = {client.get_run(record.run_id).info.experiment_id for record in (first, second)}
     assert experiments == {client.get_experiment_by_name("perdix-example").experiment_id}
 
 

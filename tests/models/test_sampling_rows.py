@@ -32,7 +32,7 @@ def test_what_is_kept_comes_back(tmp_path: Path) -> None:
     path = write_samples(FOUND, tmp_path)
     assert path == tmp_path / "parse" / f"{samples_digest(FOUND)}.parquet"
     assert read_samples(path) == FOUND
-    assert [one.name for one in path.parent.iterdir()] == [path.name], "nothing unfinished is left"
+    assert [file.name for file in path.parent.iterdir()] == [path.name], "nothing unfinished is left"
 
 
 def test_the_same_samples_are_the_same_file_and_others_are_another(tmp_path: Path) -> None:

@@ -149,7 +149,7 @@ def deployment(
 
 def worst(told: list[dict[str, Any]]) -> float:
     """Return the WAPE over the whole horizon, mean of the worst ten minutes in a row."""
-    wapes = [one["horizon_wape_mean"] for one in told if "horizon_wape_mean" in one]
+    wapes = [row["horizon_wape_mean"] for row in told if "horizon_wape_mean" in row]
     return float(np.convolve(wapes, np.full(10, 0.1), mode="valid").max())
 
 
@@ -195,6 +195,6 @@ def test_a_drift_is_requested_pulled_trained_promoted_and_adopted(deployment: De
         deployment.minute()
     assert acted_on(deployment.home) == second, "adopted without a restart, and no longer on the fallback"
     lately = deployment.told[-20:]
-    assert np.mean([one["horizon_wape_mean"] for one in lately]) < drifted / 4
-    assert [one["open_retrains"] for one in deployment.told[began + 1 :]] == [0] * (len(deployment.told) - began - 1)
+    assert np.mean([row["horizon_wape_mean"] for row in lately]) < drifted / 4
+    assert [row["open_retrains"] for row in deployment.told[began + 1 :]] == [0] * (len(deployment.told) - began - 1)
     assert len(deployment.runs) == 2, "one drift, one run"

@@ -95,7 +95,7 @@ def test_files_are_beside_each_other_in_the_reports_of_the_home(materialized: Ma
     folder = Path(materialized.metadata["folder"])
     assert folder.parent == materialized.home.reports
     document = json.loads((folder / "replay.json").read_text())
-    assert [one["policy"] for one in document["results"]] == ["static-12", "hpa-80", "best-static"]
+    assert [result["policy"] for result in document["results"]] == ["static-12", "hpa-80", "best-static"]
     assert (folder / "wordcount.png").exists()
     assert len(list((folder / "series").glob("*.parquet"))) == 3
 
@@ -106,8 +106,8 @@ def test_its_links_lead_to_runs_of_this_materialization(materialized: Materializ
     assert run.data.tags["perdix.kind"] == "replay"
     assert run.data.tags["dagster.run_id"]
     nested = client.search_runs([run.info.experiment_id], f"tags.`mlflow.parentRunId` = '{run.info.run_id}'")
-    assert {one.info.run_name for one in nested} == {"static-12", "hpa-80", "best-static"}
-    assert all(one.info.run_id in materialized.metadata["mlflow_compare"] for one in nested)
+    assert {run.info.run_name for run in nested} == {"static-12", "hpa-80", "best-static"}
+    assert all(run.info.run_id in materialized.metadata["mlflow_compare"] for run in nested)
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ class Sensor:
             )
         assert done.success
         made = [event.step_materialization_data.materialization for event in done.all_events if _materialises(event)]
-        return {one.partition or "": one for one in made}
+        return {answer.partition or "": answer for answer in made}
 
 
 def _materialises(event: dg.DagsterEvent) -> bool:
@@ -97,14 +97,14 @@ def sensor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sensor]:
 
 def test_a_tick_that_rescaled_asks_for_a_run_that_shows_why(sensor: Sensor) -> None:
     told = [sensor.tick() for _ in range(3)]
-    asked = [one for one in told if one.run_requests]
+    asked = [answer for answer in told if answer.run_requests]
     assert asked, "a job that is overloaded is scaled out"
     (request,) = asked[0].run_requests or ()
     assert asked[0].skip_reason is None
     assert request.job_name == "review_jobs"
     assert request.tags["perdix/rescaled"] == "busy"
-    quiet = [one for one in told if not one.run_requests]
-    assert all("Workers: busy" in str(one.skip_reason) for one in quiet), "another tick says how its jobs stand"
+    quiet = [answer for answer in told if not answer.run_requests]
+    assert all("Workers: busy" in str(answer.skip_reason) for answer in quiet), "another tick says how its jobs stand"
 
     made = sensor.run(request)
     assert list(made) == ["busy"]

@@ -14,7 +14,11 @@ TICKS, OTHER = dg.AssetKey("scaling_decisions"), dg.AssetKey("observations")
 def numbers(instance: dg.DagsterInstance, asset: dg.AssetKey) -> list[int]:
     """The newest first."""
     records = instance.fetch_materializations(asset, limit=100).records
-    return [int(str(one.asset_materialization.metadata["tick"].value)) for one in records if one.asset_materialization]
+    return [
+        int(str(record.asset_materialization.metadata["tick"].value))
+        for record in records
+        if record.asset_materialization
+    ]
 
 
 @pytest.mark.parametrize("stored", ["files", "memory"])

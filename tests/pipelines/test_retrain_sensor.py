@@ -94,7 +94,7 @@ def test_a_request_is_offered_until_its_run_has_ended_and_then_closed(
 ) -> None:
     key = store.journal.request_retrain("ads", NOW_S, "WAPE 31 %", since_s=NOW_S - 3_600)
     first, second = asked(workspace, instance), asked(workspace, instance)
-    assert [one.run_key for one in (*first, *second)] == [key, key], "Dagster drops a key that it knows"
+    assert [request.run_key for request in (*first, *second)] == [key, key], "Dagster drops a key that it knows"
     assert first[0].partition_key == "ads"
     assert first[0].tags["perdix/why"] == "WAPE 31 %"
     a_run.execute_in_process(instance=instance, tags={RUN_KEY: key})

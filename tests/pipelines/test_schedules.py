@@ -45,7 +45,9 @@ def a_live_job(workspace: Workspace, name: str = "wordcount") -> None:
 
 
 def test_both_schedules_and_the_retraining_run_as_soon_as_a_daemon_does() -> None:
-    assert {one.default_status for one in (daily_ingest, daily_training)} == {dg.DefaultScheduleStatus.RUNNING}
+    assert {schedule.default_status for schedule in (daily_ingest, daily_training)} == {
+        dg.DefaultScheduleStatus.RUNNING
+    }
     assert retrain_on_drift.default_status is dg.DefaultSensorStatus.RUNNING
 
 

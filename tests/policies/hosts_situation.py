@@ -50,7 +50,7 @@ def instances(**placed: Mapping[str, int]) -> dict[str, Instance]:
     for name, hosts in placed.items():
         for host_id, count in hosts.items():
             for _ in range(count):
-                key = f"{name}-{sum(one.operator == name for one in found.values()) + 1}"
+                key = f"{name}-{sum(instance.operator == name for instance in found.values()) + 1}"
                 found[key] = Instance(key, name, host_id)
     return found
 
@@ -59,15 +59,15 @@ def situation(
     operators: list[OperatorType], hosts: list[Host], placed: Mapping[str, Instance], **changes: Any
 ) -> HostsSituation:
     """Return a situation in which all operators do well unless ``seen`` says otherwise."""
-    seen = {one.name: WELL for one in operators} | dict(changes.pop("seen", {}))
+    seen = {vertex.name: WELL for vertex in operators} | dict(changes.pop("seen", {}))
     given = {
         "now_s": NOW_S,
         "check_interval_s": 60.0,
         "unit_s": UNIT_S,
         "host_cores": CORES,
         "host_memory_mb": MEMORY_MB,
-        "operators": {one.name: one for one in operators},
-        "hosts": {one.host_id: one for one in hosts},
+        "operators": {vertex.name: vertex for vertex in operators},
+        "hosts": {leased.host_id: leased for leased in hosts},
         "instances": dict(placed),
         "seen": seen,
     }
@@ -87,11 +87,13 @@ def actions(decision: HostsDecision) -> list[Any]:
 
 def broken_rules(now: HostsSituation, decision: HostsDecision) -> list[str]:
     """Return what a decision does that cannot or must not be done; carried out step by step, without the planner."""
-    free = {name: [one.cores, one.memory_mb] for name, one in now.hosts.items()}
-    for one in now.instances.values():
-        _take(free, one.host_id, now.operators[one.operator])
+    free = {name: [leased.cores, leased.memory_mb] for name, leased in now.hosts.items()}
+    for instance in now.instances.values():
+        _take(free, instance.host_id, now.operators[instance.operator])
     replaced = {instance.replaces for instance in now.instances.values() if instance.replaces and not instance.stopping}
-    working = Counter(one.operator for one in now.instances.values() if one.ready and not one.stopping)
+    working = Counter(
+        instance.operator for instance in now.instances.values() if instance.ready and not instance.stopping
+    )
     was = dict(working)
     leaving, gone, moved, said = set(), set(), set(), []
     promised: Counter[tuple[str, str]] = Counter()
@@ -139,14 +141,14 @@ def broken_rules(now: HostsSituation, decision: HostsDecision) -> list[str]:
     for host_id in leaving:
         left = [
             key
-            for key, one in now.instances.items()
-            if one.host_id == host_id and not one.stopping and key not in gone | moved | replaced
+            for key, instance in now.instances.items()
+            if instance.host_id == host_id and not instance.stopping and key not in gone | moved | replaced
         ]
         if left:
             said.append(f"{host_id} is given back with {left} on it")
     if leaving & targets:
         said.append(f"{leaving & targets} are given back and get instances")
-    staying = [n for n, one in now.hosts.items() if one.ready and not one.releasing and n not in leaving]
+    staying = [n for n, leased in now.hosts.items() if leased.ready and not leased.releasing and n not in leaving]
     if leaving and not staying:
         said.append("the last host is given back")
     if now.most_hosts is not None and len(free) > max(now.most_hosts, len(now.hosts)):

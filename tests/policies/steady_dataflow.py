@@ -209,10 +209,10 @@ def random_dataflow(rng: np.random.Generator, *, contention: float = 0.0) -> Ste
     }
     steady = Steady(graph, source_per_s, truth, split)
     into, _ = steady.flows(source_per_s)
-    for name, one in truth.items():
+    for name, operator in truth.items():
         needed = float(rng.uniform(0.05, 60.0))
-        lone = into[name] * (1.0 + one.contention * max(needed - 1.0, 0.0)) / needed
-        truth[name] = replace(one, true_per_s=max(lone, 1e-9))
+        lone = into[name] * (1.0 + operator.contention * max(needed - 1.0, 0.0)) / needed
+        truth[name] = replace(operator, true_per_s=max(lone, 1e-9))
     return steady
 
 

@@ -227,7 +227,10 @@ def test_the_time_zone_of_the_host_changes_nothing(anywhere: Callable[[str], Non
     for zone in ("UTC", "America/New_York", "Pacific/Chatham"):
         anywhere(zone)
         played = play(asked)
-        told = [(one.sentence, None if one.decision is None else one.decision.recovery_s) for one in played.reports]
+        told = [
+            (report.sentence, None if report.decision is None else report.decision.recovery_s)
+            for report in played.reports
+        ]
         outcomes.append((replace(played.outcome, wall_s=0, twin_s=0), told))
     assert outcomes[0][0].rescales >= 1
     assert all(outcome == outcomes[0] for outcome in outcomes[1:])
@@ -477,7 +480,7 @@ def test_a_drift_asks_for_one_training_and_the_loop_goes_on(store: StateStore) -
     rig = Rig.of(store, jumping, scale_out=8, policy=static(8))
     rig.champions = champion(constant(100.0, 0.5), rig.now_s)
     reports = rig.minutes(3 * POOR_TICKS)
-    asked = [number for number, one in enumerate(reports) if one.retrain is not None]
+    asked = [number for number, report in enumerate(reports) if report.retrain is not None]
     assert len(asked) == 1
     assert asked[0] >= POOR_TICKS - 1
     assert all(report.decision is not None for report in reports[asked[0] :])

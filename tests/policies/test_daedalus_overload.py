@@ -16,7 +16,7 @@ Situate = Callable[..., Situation]
 
 def tried(situation: Situation, up_to: int) -> Situation:
     """Return the situation of a job that ran with each scale-out up to one of them."""
-    seen = {n: replace(one, seen=n <= up_to) for n, one in situation.capacities.items()}
+    seen = {n: replace(estimate, seen=n <= up_to) for n, estimate in situation.capacities.items()}
     return replace(situation, capacities=seen)
 
 
@@ -59,7 +59,7 @@ class TestWhenNothingHolds:
         """Else the wish would change from tick to tick, and what a target cannot reach would never be given up."""
         flat = {n: 1_000.0 * n if n <= 7 else 7_000.0 + n for n in range(1, 13)}
         situation = situate(load=12_000.0, scale_out=4, capacities=flat)
-        seen = {n: replace(one, seen=n in (4, 12)) for n, one in situation.capacities.items()}
+        seen = {n: replace(estimate, seen=n in (4, 12)) for n, estimate in situation.capacities.items()}
         assert decide(replace(situation, capacities=seen)).scale_out == 12
 
     def test_what_was_tried_and_is_no_better_is_not_tried_again(self, situate: Situate) -> None:

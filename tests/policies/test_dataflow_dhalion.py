@@ -127,7 +127,7 @@ def test_bounds() -> None:
     full = dhalion().decide(situation({"split": 0.9}, {**RUNS, "count": 60}))
     assert (full.reason, full.parallelism["count"]) == (Reason.HOLD_AVOIDED, 60)
     assert dhalion(maximum=6).decide(situation({"split": 0.9})).parallelism["count"] == 6
-    fixed = Dataflow(tuple(replace(one, scalable=one.name != "count") for one in GRAPH))
+    fixed = Dataflow(tuple(replace(operator, scalable=operator.name != "count") for operator in GRAPH))
     decision = dhalion().decide(replace(situation({"split": 0.9}), graph=fixed))
     assert "count: it holds its input back for 90% of the time; it is not to be scaled" in decision.sentence
 
@@ -226,9 +226,13 @@ def test_the_sensor_s_mean_does_not_depend_on_the_interval(interval_s: float) ->
     policy, now = dhalion(sensor_s=300.0, wait_s=1e5), situation({"split": 0.1}, since_rescale_s=10.0)
     windows = {
         name: InstanceWindow(
-            interval_s, one.processed, one.produced, one.useful_s, one.back_pressured_s * interval_s / W
+            interval_s,
+            seen_window.processed,
+            seen_window.produced,
+            seen_window.useful_s,
+            seen_window.back_pressured_s * interval_s / W,
         )
-        for name, one in now.windows.items()
+        for name, seen_window in now.windows.items()
     }
     now = replace(now, windows=windows)
     for _ in range(10):

@@ -77,9 +77,18 @@ def test_windows_that_begin_within_the_warm_up_are_ignored() -> None:
     # 5.3: 10 s interval, 30 s warm-up: the first three decisions after a reconfiguration are ignored
     decisions = follow(Ds2(), heron_word_count(), ONE_EACH, intervals=8)
     grace, out = Reason.HOLD_GRACE, Reason.SCALE_OUT
-    assert [one.reason for one in decisions] == [grace, grace, grace, out, grace, grace, grace, Reason.HOLD_GOOD]
+    assert [decision.reason for decision in decisions] == [
+        grace,
+        grace,
+        grace,
+        out,
+        grace,
+        grace,
+        grace,
+        Reason.HOLD_GOOD,
+    ]
     in_windows = follow(ds2(warm_up=2), heron_word_count(), ONE_EACH, intervals=4)
-    assert [one.reason for one in in_windows] == [grace, grace, out, grace]
+    assert [decision.reason for decision in in_windows] == [grace, grace, out, grace]
 
 
 def test_a_longer_window_than_the_time_since_the_rescale_is_ignored() -> None:

@@ -22,7 +22,7 @@ def ran(steady: Steady, start: Mapping[str, int], intervals: int, **options: Any
 
 def turns(course: list[Mapping[str, int]], name: str) -> int:
     """Return how often an operator changed its direction."""
-    steps = np.sign(np.diff([one[name] for one in course]))
+    steps = np.sign(np.diff([sizes[name] for sizes in course]))
     return int(np.count_nonzero(np.diff(steps[steps != 0])))
 
 
@@ -53,8 +53,8 @@ def test_with_contention_and_a_learned_curve_three_steps_suffice() -> None:
         course = ran(steady, start, intervals=5, curve="learned")
         assert len(course) <= 4
         for name, count in least.items():
-            seen = {one[name] for one in course}
-            assert turns(course, name) == 0, f"{name}: {[one[name] for one in course]}"
+            seen = {sizes[name] for sizes in course}
+            assert turns(course, name) == 0, f"{name}: {[sizes[name] for sizes in course]}"
             assert course[-1][name] == count or (len(seen) <= 2 and count < course[-1][name] <= count + 2)
 
 
@@ -69,9 +69,9 @@ def test_with_contention_the_linear_rule_neither_turns_nor_overshoots() -> None:
         for name, count in least.items():
             assert turns(course, name) == 0
             if start[name] < count:
-                assert all(one[name] <= count for one in course), "a scale-out never overshoots"
+                assert all(sizes[name] <= count for sizes in course), "a scale-out never overshoots"
             else:
-                assert all(one[name] >= count for one in course), "a scale-in never undershoots"
+                assert all(sizes[name] >= count for sizes in course), "a scale-in never undershoots"
 
 
 @pytest.mark.parametrize(("curve", "course"), [("linear", [200, 97, 64, 53, 49, 48]), ("learned", [200, 97, 47])])
@@ -81,7 +81,7 @@ def test_far_above_the_paper_s_three_steps_do_not_hold_without_a_learned_curve(c
     steady = chain(("work", Truth(lone_per_s, contention=0.01)), source_per_s=1_000.0)
     assert steady.least()["work"] == 47
     found = ran(steady, {"source": 1, "work": 200}, intervals=12, curve=curve)
-    assert [one["work"] for one in found] == course
+    assert [row["work"] for row in found] == course
 
 
 def test_skew_converges_and_does_not_over_provision() -> None:

@@ -139,7 +139,7 @@ def test_a_source_is_aligned_to_partitions_that_are_known_and_not_to_what_it_may
 
 def test_what_is_not_to_be_scaled_stays() -> None:
     steady = heron_word_count()
-    fixed = Dataflow(tuple(replace(one, scalable=one.name == "split") for one in steady.graph))
+    fixed = Dataflow(tuple(replace(operator, scalable=operator.name == "split") for operator in steady.graph))
     decisions = behind(replace(steady, graph=fixed), ONE_EACH, autoscaler(), 12)
     assert decisions[-1].parallelism == {"source": 1, "split": 15, "count": 1}
 

@@ -197,12 +197,12 @@ class TestHistory:
         history: tuple[Rescale, ...] = ()
         for k in range(5):
             history = remembered(history, self.rescale(float(k), k + 1, k + 2), OPTIONS)
-        assert [one.before for one in history] == [3, 4, 5]
+        assert [rescale.before for rescale in history] == [3, 4, 5]
         assert remembered(history, self.rescale(90_000.0, 6, 7), OPTIONS) == (self.rescale(90_000.0, 6, 7),)
 
     def test_what_was_never_carried_out_teaches_nothing(self) -> None:
         history = remembered((self.rescale(0.0, 5, 8),), self.rescale(10.0, 5, 9), OPTIONS)
-        assert [one.after for one in history] == [9]
+        assert [rescale.after for rescale in history] == [9]
 
     def test_scalability_needs_three_records_and_a_basis(self) -> None:
         linear = [self.rescale(float(k), n, n, 10.0 * n) for k, n in enumerate((2, 4, 8))]

@@ -99,7 +99,7 @@ def test_what_needs_nothing_fits_anywhere() -> None:
 
 def standings(**changed: Standing) -> dict[str, Standing]:
     others = {"least": Standing(1, 0.6, 0.6, 10, 5.0), "most": Standing(4, 0.6, 0.6, 0, 5.0)}
-    in_all = sum(one.scalings for one in [*others.values(), *changed.values()])
+    in_all = sum(outcome.scalings for outcome in [*others.values(), *changed.values()])
     return {**others, **changed, "rest": Standing(1, 0.6, 0.6, 20 - in_all, 5.0)}
 
 
@@ -143,7 +143,7 @@ def test_where_all_have_as_many_instances_and_none_was_scaled_neither_counts() -
     )
 )
 def test_what_is_not_measured_or_alone_is_never_taken_away(found: list[Standing]) -> None:
-    given = {str(k): one for k, one in enumerate(found)}
+    given = {str(k): action for k, action in enumerate(found)}
     for name, value in utilities(given).items():
         one = given[name]
         assert not math.isnan(value)

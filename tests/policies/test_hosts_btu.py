@@ -152,7 +152,7 @@ def test_a_host_that_cannot_be_emptied_is_leased_again_once() -> None:
     later = replace(now, now_s=NOW_S + 30.0, memory=decision.memory)
     assert decided(later) == []
     next_unit = replace(now, now_s=NOW_S + 600.0, memory=decision.memory)
-    ended = {name: replace(one, paid_until_s=one.paid_until_s + 600.0) for name, one in now.hosts.items()}
+    ended = {name: replace(leased, paid_until_s=leased.paid_until_s + 600.0) for name, leased in now.hosts.items()}
     assert decided(replace(next_unit, hosts=ended)) == [LeaseAgain("host-2")]
 
 
@@ -161,7 +161,7 @@ def test_several_hosts_that_end_together_are_each_decided_about() -> None:
     now = situation([A], [host(f"host-{k}", DUE_S) for k in (1, 2, 3)], placed, seen={"A": LATE})
     calm = replace(now, seen={"A": replace(LATE, queue_items=2.0)})
     # What moves from host-3 goes to host-2, which has more room than host-1 and stays for it: host-1 can go, too.
-    ends = [one for one in decided(calm) if isinstance(one, ReleaseHost | LeaseAgain)]
+    ends = [action for action in decided(calm) if isinstance(action, ReleaseHost | LeaseAgain)]
     assert ends == [ReleaseHost("host-3"), LeaseAgain("host-2"), ReleaseHost("host-1")]
 
 
@@ -250,8 +250,8 @@ def test_the_cap_counts_over_all_hosts_that_end_at_a_look() -> None:
     placed = instances(A={"host-1": 2, "host-2": 1, "host-3": 1})
     now = situation([A], [host("host-1"), host("host-2", DUE_S), host("host-3", DUE_S)], placed)
     found = decided(now)
-    assert sum(isinstance(one, StopInstance) for one in found) == 1
-    assert sum(isinstance(one, Migrate) for one in found) == 1
+    assert sum(isinstance(action, StopInstance) for action in found) == 1
+    assert sum(isinstance(action, Migrate) for action in found) == 1
 
 
 def test_every_policy_is_built_by_its_name() -> None:

@@ -122,7 +122,7 @@ def test_what_moves_takes_room_on_one_host_only() -> None:
     placed = instances(A={"host-1": 7, "host-2": 7, "host-3": 2})
     now = situation([A], [host("host-1"), host("host-2"), host("host-3", DUE_S)], placed, seen={"A": Seen((2.0,), 5.0)})
     moved = [action for action in actions(Btu().decide(now)) if isinstance(action, Migrate)]
-    assert {one.host_id for one in moved} == {"host-1", "host-2"}
+    assert {instance.host_id for instance in moved} == {"host-1", "host-2"}
 
 
 def test_every_host_whose_unit_ends_is_decided_about() -> None:

@@ -39,11 +39,11 @@ def situations(draw: st.DrawFn) -> HostsSituation:
     for k in range(draw(st.integers(0, 5))):
         ready = draw(st.integers(0, 4)) > 0
         leaving = ready and draw(st.integers(0, 5)) == 0
-        images = draw(st.frozensets(st.sampled_from([one.name for one in types]), max_size=2))
+        images = draw(st.frozensets(st.sampled_from([instance_type.name for instance_type in types]), max_size=2))
         left_s = draw(st.sampled_from([-700.0, 5.0, 40.0, 89.0, 90.0, 91.0, 400.0]))
         hosts.append(host(f"host-{k}", left_s, ready=ready, releasing=leaving, images=images))
     placed: dict[str, Instance] = {}
-    free = {one.host_id: [one.cores, one.memory_mb] for one in hosts}
+    free = {leased.host_id: [leased.cores, leased.memory_mb] for leased in hosts}
     for number in range(draw(st.integers(0, 14)) if hosts else 0):
         one, where = draw(st.sampled_from(types)), draw(st.sampled_from(hosts))
         room = free[where.host_id]
@@ -60,14 +60,14 @@ def situations(draw: st.DrawFn) -> HostsSituation:
         replaces = draw(st.sampled_from(old)) if old and not stopping else None
         placed[f"i{number}"] = Instance(f"i{number}", one.name, where.host_id, ready, stopping, replaces)
     seen = {
-        one.name: Seen(
+        instance_type.name: Seen(
             tuple(draw(durations)),
             draw(queues),
             draw(st.integers(0, 20)),
             draw(forecasts()),
             draw(st.sampled_from([None, 0.0, 0.5, 4.0])),
         )
-        for one in types
+        for instance_type in types
         if draw(st.integers(0, 8)) > 0
     }
     most = draw(st.sampled_from([None, 0, 3, 9]))
@@ -115,10 +115,10 @@ def test_billing_aware_policies_give_hosts_back_at_the_end_of_their_unit_only(na
 @settings(max_examples=40)
 @given(now=situations())
 def test_without_a_measured_queue_nothing_is_taken_away(name: str, now: HostsSituation) -> None:
-    blind = replace(now, seen={key: replace(one, queue_items=None) for key, one in now.seen.items()})
+    blind = replace(now, seen={key: replace(seen_of, queue_items=None) for key, seen_of in now.seen.items()})
     found = actions(build_hosts_policy(name).decide(blind))
-    assert not [one for one in found if isinstance(one, StopInstance)]
-    given_back = [one.host_id for one in found if isinstance(one, ReleaseHost)]
+    assert not [action for action in found if isinstance(action, StopInstance)]
+    given_back = [action.host_id for action in found if isinstance(action, ReleaseHost)]
     assert all(now.hosts[host_id].releasing for host_id in given_back)
 
 

@@ -80,7 +80,7 @@ def test_of_many_sizes_each_is_late_as_it_is_by_itself(seed: int):
     together = late_after(minutes, capacities, 1.0, 60.0)
     alone = [late_after(minutes, np.array([capacity, capacities.max()]), 1.0, 60.0) for capacity in capacities[:20]]
     assert together is not None
-    assert np.allclose(together[:20], [one[0] for one in alone if one is not None], atol=0.03)
+    assert np.allclose(together[:20], [shape[0] for shape in alone if shape is not None], atol=0.03)
 
 
 def test_sizes_that_take_the_same_are_late_alike():

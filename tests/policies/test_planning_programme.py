@@ -15,7 +15,7 @@ PER_WORKER = 100.0
 
 def sizes_of(*workers, overtaken=0.0, log_sd=0.02, doubt=0.0):
     numbers = np.array(workers)
-    return Sizes(numbers, PER_WORKER * numbers, *(np.full(len(numbers), one) for one in (log_sd, doubt, overtaken)))
+    return Sizes(numbers, PER_WORKER * numbers, *(np.full(len(numbers), value) for value in (log_sd, doubt, overtaken)))
 
 
 def course_of(*loads):
@@ -91,12 +91,12 @@ def test_who_is_behind_does_not_go_to_all_workers_for_a_minute():
 def test_what_a_plan_adds_it_does_not_give_back_for_minutes(backlog):
     sizes, course, prices = skewed()
     rush = replace(course, per_s=np.array([400.0] * 4 + [100.0] * 11))
-    for one in (course, rush):
-        found = solve(sizes, one, prices, 2, backlog)
+    for load in (course, rush):
+        found = solve(sizes, load, prices, 2, backlog)
         for chosen in range(len(sizes.workers)):
             stages = follow(found, runs=2, chosen=chosen, backlog=backlog)
             ran = np.array([3, *(stage.workers for stage in stages)])
-            moves, soon = np.sign(np.diff(ran)), one.begins_s < HELD_S
+            moves, soon = np.sign(np.diff(ran)), load.begins_s < HELD_S
             assert not (np.maximum.accumulate(moves > 0) & (moves < 0) & soon).any()
 
 

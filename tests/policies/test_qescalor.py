@@ -47,8 +47,8 @@ def test_candidates_are_told_with_their_mixes_and_what_is_taken_comes_last() -> 
     assert taken.rejected_by is None
     assert taken.mix == decision.mix
     assert taken.capacity_per_s == 280.0
-    assert {"small": 3} in [dict(one.mix) for one in others]
-    assert all("its best plan costs" in (one.rejected_by or "") for one in others)
+    assert {"small": 3} in [dict(other.mix) for other in others]
+    assert all("its best plan costs" in (other.rejected_by or "") for other in others)
 
 
 def test_another_mix_of_as_many_workers_is_a_scale_out_when_it_is_stronger() -> None:

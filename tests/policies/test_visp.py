@@ -281,13 +281,13 @@ def test_hosts_hold_what_runs_and_workers_go_at_ends_only() -> None:
             situation = replace(situation, forecast=replace(situation.forecast, origin_s=now_s))
             decision = Visp(options).decide(situation)
             memory = json.loads(json.dumps(dict(decision.memory), allow_nan=False))
-            held = {name: LeasedHost(*one) for name, one in memory["hosts"].items()}
+            held = {name: LeasedHost(*kept) for name, kept in memory["hosts"].items()}
             waits = decision.reason is Reason.HOLD_GRACE  # for what was planned before
             placed = memory["hosts"] if waits else memory["planned"] or memory["hosts"]
-            after = {name: LeasedHost(*one) for name, one in placed.items()}
-            assert all(0 <= one.workers <= 4 for one in [*held.values(), *after.values()])
-            assert sum(one.workers for one in held.values()) == runs
-            assert sum(one.workers for one in after.values()) == decision.scale_out
+            after = {name: LeasedHost(*kept) for name, kept in placed.items()}
+            assert all(0 <= host.workers <= 4 for host in [*held.values(), *after.values()])
+            assert sum(host.workers for host in held.values()) == runs
+            assert sum(host.workers for host in after.values()) == decision.scale_out
             assert 2 <= decision.scale_out <= 9
             margin_s = max(0.05 * unit_s, 120.0)
             for name in held.keys() - after.keys():  # given back

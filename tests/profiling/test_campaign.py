@@ -77,7 +77,7 @@ class Fakes:
         return self.made[scale_out]
 
     def restore(self) -> None:
-        assert all(one.deleted for one in self.made.values()), "what was there before comes back last"
+        assert all(deployment.deleted for deployment in self.made.values()), "what was there before comes back last"
         self.restored += 1
         if self.unrestorable:
             raise DeploymentError("the API server does not answer")
@@ -90,7 +90,7 @@ class OneAtATime(Fakes):
     side_by_side: bool = False
 
     def deploy(self, scale_out: int) -> Fake:
-        assert all(one.deleted for one in self.made.values()), "no second deployment beside another"
+        assert all(deployment.deleted for deployment in self.made.values()), "no second deployment beside another"
         return super().deploy(scale_out)
 
 
@@ -107,7 +107,11 @@ class TestRisingRates:
     def test_each_deployment_runs_until_it_no_longer_keeps_up(self) -> None:
         fakes = Fakes()
         found = profiled(fakes)
-        assert {n: one.rates_per_s[-1] for n, one in fakes.made.items()} == {2: 25_000.0, 4: 55_000.0, 8: 85_000.0}
+        assert {n: deployment.rates_per_s[-1] for n, deployment in fakes.made.items()} == {
+            2: 25_000.0,
+            4: 55_000.0,
+            8: 85_000.0,
+        }
         assert [point.valid for point in found.points if point.scale_out == 4] == [True, True, True, False]
 
     def test_the_highest_rate_is_what_the_overloaded_run_worked_off(self) -> None:
@@ -179,7 +183,7 @@ class TestOneAfterTheOther:
         with pytest.raises(KeyboardInterrupt):
             profiled(cluster)
         assert cluster.restored == 1
-        assert [one.deleted for one in cluster.made.values()] == [1]
+        assert [deployment.deleted for deployment in cluster.made.values()] == [1]
 
 
 class TestFailures:
@@ -267,7 +271,7 @@ class TestNothingIsLeftBehind:
     def test_every_deployment_is_deleted_once(self) -> None:
         fakes = Fakes()
         profiled(fakes)
-        assert [one.deleted for one in fakes.made.values()] == [1, 1, 1]
+        assert [deployment.deleted for deployment in fakes.made.values()] == [1, 1, 1]
         assert fakes.restored == 1
 
     def test_what_cannot_be_restored_is_to_be_restored_by_hand(self) -> None:
@@ -281,10 +285,10 @@ class TestNothingIsLeftBehind:
         fakes = spoilt(of_4={"breaks_at": 25_000.0, "broken_by": ZeroDivisionError()}, of_2={"undeletable": True})
         with pytest.raises(ZeroDivisionError):
             profiled(fakes)
-        assert [one.deleted for one in fakes.made.values()] == [1, 1, 1]
+        assert [deployment.deleted for deployment in fakes.made.values()] == [1, 1, 1]
 
     def test_also_when_the_third_of_them_cannot_be_deployed_for_no_known_reason(self) -> None:
         fakes = Fakes(refused={8: KeyboardInterrupt()})  # type: ignore[dict-item]
         with pytest.raises(KeyboardInterrupt):
             profiled(fakes)
-        assert [one.deleted for one in fakes.made.values()] == [1, 1]
+        assert [deployment.deleted for deployment in fakes.made.values()] == [1, 1]

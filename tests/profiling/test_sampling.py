@@ -69,7 +69,7 @@ class Instances:
     unrestorable: bool = False
 
     def restore(self) -> None:
-        assert all(one.stopped for one in self.all.values()), "what was there before comes back last"
+        assert all(instance.stopped for instance in self.all.values()), "what was there before comes back last"
         self.restored += 1
         if self.unrestorable:
             raise SamplingError("its worker keeps 4 cores")
@@ -157,31 +157,31 @@ class TestCampaign:
     def test_every_size_becomes_a_sample_and_what_it_cost_is_counted(self) -> None:
         instances = Instances()
         found = sample(instances)
-        assert {(one.cpu_cores, one.memory_mb): one.per_s for one in found.samples} == {
+        assert {(taken.cpu_cores, taken.memory_mb): taken.per_s for taken in found.samples} == {
             size: pytest.approx(PER_CORE * size[0]) for size in instances.all
         }
         assert len(found.samples) == 4 + 4 - 1
-        spent = {size: one.now_s - 1_000.0 for size, one in instances.all.items()}
+        spent = {size: instance.now_s - 1_000.0 for size, instance in instances.all.items()}
         assert found.core_s == pytest.approx(sum(size[0] * spent_s for size, spent_s in spent.items()))
         assert found.worker_s == pytest.approx(sum(spent.values()))
-        assert all(one.stopped == 1 for one in instances.all.values())
+        assert all(instance.stopped == 1 for instance in instances.all.values())
         assert found.ended_because == "cores: the end of the range; memory: the end of the range"
 
     def test_a_size_that_fails_is_recorded_with_its_reason_and_the_rest_goes_on(self) -> None:
         special = {(4.0, 100.0): {"dies_above": 5_000.0}, (2.0, 400.0): {"stuck": True}}
         found = sample(Instances(special, refused=((3.0, 400.0),)))
-        why = {(one.cpu_cores, one.memory_mb): one.why for one in found.failed}
+        why = {(size.cpu_cores, size.memory_mb): size.why for size in found.failed}
         assert why == {
             (4.0, 100.0): "out of memory",
             (2.0, 400.0): "nothing came out within 2400 s",
             (3.0, 400.0): "could not be started: no host has so much room",
         }
         assert len(found.samples) == 4
-        assert found.worker_s > sum(one.took_s for one in found.samples), "failures cost, too"
+        assert found.worker_s > sum(taken.took_s for taken in found.samples), "failures cost, too"
 
     def test_one_that_cannot_be_stopped_is_named_and_its_sample_stands(self) -> None:
         found = sample(Instances({(1.0, 400.0): {"unstoppable": True}}))
-        assert (1.0, 400.0) in {(one.cpu_cores, one.memory_mb) for one in found.samples}
+        assert (1.0, 400.0) in {(taken.cpu_cores, taken.memory_mb) for taken in found.samples}
         (note,) = found.notes
         assert note.startswith("the instance with 1 cores and 400 MB could not be stopped: the cluster does not answer")
 
@@ -213,7 +213,7 @@ class TestCampaign:
     def test_progress_is_told_of_every_size(self) -> None:
         told: list[SamplingProgress] = []
         found = sample_operator("parse", FixedStep(2), GRID, Instances(), on_progress=told.append)
-        assert [one.number for one in told] == list(range(1, found.tried + 1))
+        assert [size.number for size in told] == list(range(1, found.tried + 1))
         assert str(told[0]) == "size 1: 1 cores, 400 MB: 10,000/s (cores: fixed step)"
 
 

@@ -42,14 +42,14 @@ def campaign() -> Campaign:
 
 def test_every_policy_is_played_with_every_seed_on_the_same_arrivals(campaign: Campaign) -> None:
     assert campaign.failed == ()
-    names = [(one.outcome.policy, one.outcome.seed) for one in campaign.played]
+    names = [(replay.outcome.policy, replay.outcome.seed) for replay in campaign.played]
     labels = ("hpa-80", "static-12", "best-static")
     assert names == [(label, seed) for seed in (1, 2) for label in labels]
-    first, second, fixed, other, *_ = (one.course.workload_per_s for one in campaign.played)
+    first, second, fixed, other, *_ = (replay.course.workload_per_s for replay in campaign.played)
     np.testing.assert_array_equal(first, second)
     np.testing.assert_array_equal(first, fixed)
     assert not np.array_equal(first, other)
-    assert all(one.reports == () for one in campaign.played)
+    assert all(replay.reports == () for replay in campaign.played)
 
 
 def test_the_peak_is_a_share_of_what_the_largest_scale_out_can_take() -> None:
@@ -63,16 +63,18 @@ def test_the_peak_is_a_share_of_what_the_largest_scale_out_can_take() -> None:
 
 
 def test_every_result_is_a_multiple_of_the_clairvoyant_bound(campaign: Campaign) -> None:
-    for one in campaign.played:
-        least = campaign.clairvoyants[one.outcome.seed]
-        assert one.outcome.clairvoyant_worker_s == least.worker_s
-        assert one.outcome.clairvoyant_ratio == pytest.approx(one.outcome.worker_s / least.worker_s)
-    assert all(one.outcome.clairvoyant_ratio > 1.0 for one in campaign.played if one.outcome.policy == "static-12")
+    for replay in campaign.played:
+        least = campaign.clairvoyants[replay.outcome.seed]
+        assert replay.outcome.clairvoyant_worker_s == least.worker_s
+        assert replay.outcome.clairvoyant_ratio == pytest.approx(replay.outcome.worker_s / least.worker_s)
+    assert all(
+        replay.outcome.clairvoyant_ratio > 1.0 for replay in campaign.played if replay.outcome.policy == "static-12"
+    )
 
 
 def test_every_result_is_a_multiple_of_the_frontier_at_its_own_lateness(campaign: Campaign) -> None:
-    for one in campaign.played:
-        outcome, frontier = one.outcome, campaign.frontiers[one.outcome.seed]
+    for replay in campaign.played:
+        outcome, frontier = replay.outcome, campaign.frontiers[replay.outcome.seed]
         fewest = frontier.worker_s_at(outcome.share_above_objective)
         assert outcome.frontier_worker_s == fewest
         assert outcome.of_frontier == pytest.approx(outcome.worker_s / fewest)
@@ -83,29 +85,29 @@ def test_a_case_that_is_too_large_has_no_frontier_and_says_so(monkeypatch: pytes
     monkeypatch.setattr("perdix.replay.frontier.curve.LARGEST", 12 * 899)
     found = run_campaign(setup("static-12"), processes=1)
     assert found.frontiers == {}
-    assert {one.outcome.of_frontier for one in found.played} == {None}
+    assert {replay.outcome.of_frontier for replay in found.played} == {None}
     assert any("the frontier is left out" in note for note in found.notes)
 
 
 def test_the_best_fixed_size_of_each_seed_takes_part_without_being_asked_for(campaign: Campaign) -> None:
-    for one in campaign.played:
-        if one.outcome.policy == "best-static":
-            found = best_static(campaign.setup.cases(one.outcome.seed)[0])
-            assert one.outcome.scale_out == found.scale_out
-            assert set(one.course.workers) == {found.scale_out}
-            assert one.outcome.best_static_ratio == 1.0
+    for replay in campaign.played:
+        if replay.outcome.policy == "best-static":
+            found = best_static(campaign.setup.cases(replay.outcome.seed)[0])
+            assert replay.outcome.scale_out == found.scale_out
+            assert set(replay.course.workers) == {found.scale_out}
+            assert replay.outcome.best_static_ratio == 1.0
         else:
-            assert one.outcome.scale_out is None
-            assert one.outcome.best_static_ratio is not None
-            assert one.outcome.best_static_ratio > 1.0, "a quarter of an hour is too short to be cheaper"
+            assert replay.outcome.scale_out is None
+            assert replay.outcome.best_static_ratio is not None
+            assert replay.outcome.best_static_ratio > 1.0, "a quarter of an hour is too short to be cheaper"
 
 
 def test_all_are_played_for_the_same_seconds_however_often_they_look() -> None:
     seen: list[tuple[float, int]] = []
     asked = setup("hpa-80", bounds=Bounds(minimum=3, maximum=3), hours=1.01, peak_utilisation=0.5)
     found = run_campaign(asked, processes=1, on_progress=lambda *far: seen.append(far))
-    assert {len(one.course.times_s) for one in found.played} == {asked.seconds} == {3_636}
-    assert [one.outcome.best_static_ratio for one in found.played] == [1.0, 1.0]
+    assert {len(replay.course.times_s) for replay in found.played} == {asked.seconds} == {3_636}
+    assert [replay.outcome.best_static_ratio for replay in found.played] == [1.0, 1.0]
     assert found.clairvoyants[1].worker_s == found.frontiers[1].worker_s_at(1.0) == 3 * 3_636
     assert seen[-1][0] == asked.simulated_s == 2 * 3_636
 
@@ -124,7 +126,7 @@ def test_where_no_fixed_size_holds_a_note_says_which_is_late_least() -> None:
         f"seed 1: no fixed size from 1 to 12 workers holds the objective; best-static is {fixed.scale_out} workers"
         in ("\n".join(found.notes))
     )
-    assert {one.outcome.best_static_ratio for one in found.played} == {None}
+    assert {replay.outcome.best_static_ratio for replay in found.played} == {None}
 
 
 def test_where_workers_may_differ_in_size_there_is_no_best_fixed_size() -> None:
@@ -132,7 +134,7 @@ def test_where_workers_may_differ_in_size_there_is_no_best_fixed_size() -> None:
     size = {"small": TwinSize(cpu_cores=1, memory_mb=2_048, price_per_h=0.1, per_s=parameters.workers.capacity_per_s)}
     sized = parameters.model_copy(update={"workers": parameters.workers.model_copy(update={"sizes": size})})
     found = run_campaign(setup("static-12", parameters=sized), processes=1)
-    assert [one.outcome.policy for one in found.played] == ["static-12"]
+    assert [replay.outcome.policy for replay in found.played] == ["static-12"]
     assert found.notes == ("best-static is left out: the workers of this job may differ in size",)
 
 
@@ -146,9 +148,9 @@ def test_every_contender_forecasts_with_the_family_that_is_asked_for() -> None:
 def test_results_do_not_depend_on_how_many_processes_there_are(campaign: Campaign) -> None:
     seen: list[tuple[float, int]] = []
     again = run_campaign(setup(seeds=(1, 2)), processes=2, on_progress=lambda *far: seen.append(far))
-    for one, other in zip(campaign.played, again.played, strict=True):
-        assert replace(one.outcome, wall_s=0, twin_s=0) == replace(other.outcome, wall_s=0, twin_s=0)
-        for name, column in one.course.columns().items():
+    for replay, other in zip(campaign.played, again.played, strict=True):
+        assert replace(replay.outcome, wall_s=0, twin_s=0) == replace(other.outcome, wall_s=0, twin_s=0)
+        for name, column in replay.course.columns().items():
             np.testing.assert_array_equal(column, other.course.columns()[name])
     assert seen[-1][0] == pytest.approx(6 * 3600 * HOURS) == again.setup.simulated_s
     assert len({seconds for seconds, _ in seen}) > 4, "the bar moves with ticks, not with replays that ended"
@@ -219,15 +221,15 @@ def test_a_policy_that_fails_in_a_tick_is_held_and_the_replay_goes_on(
     rogue = play(asked.cases(1)[0])
     assert len(rogue.reports) == 60 * HOURS
     decided = [report.decision for report in rogue.reports[2:] if report.decision is not None]  # the first are blind
-    assert {one.reason for one in decided} == {"hold_invalid"}
-    assert all("cannot be followed" in one.sentence for one in decided)
+    assert {look.reason for look in decided} == {"hold_invalid"}
+    assert all("cannot be followed" in look.sentence for look in decided)
     assert set(rogue.course.workers) == {5.0}
 
 
 def test_the_others_are_played_beside_a_policy_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = setup("static-5,hpa-80", noise=0.0)
     monkeypatch.setitem(POLICIES, "static", (StaticOptions, lambda _: Rogue(explode)))  # type: ignore[arg-type]
-    assert [one.outcome.policy for one in run_campaign(asked, processes=1).played] == list(asked.labels)
+    assert [replay.outcome.policy for replay in run_campaign(asked, processes=1).played] == list(asked.labels)
 
 
 def test_a_replay_that_cannot_go_on_is_recorded_and_the_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,7 +239,7 @@ def test_a_replay_that_cannot_go_on_is_recorded_and_the_others_go_on(monkeypatch
     asked = setup("static-12,hpa-80")
     monkeypatch.setitem(POLICIES, "hpa", (POLICIES["hpa"][0], explode_at_birth))  # type: ignore[arg-type]
     found = run_campaign(asked, processes=1)
-    assert [one.outcome.policy for one in found.played] == ["static-12", "best-static"]
+    assert [replay.outcome.policy for replay in found.played] == ["static-12", "best-static"]
     assert found.failed == (Failed("hpa-80", 1, "MemoryError: no room for this policy"),)
 
 
@@ -261,5 +263,5 @@ def test_where_no_scale_out_could_recover_from_a_failure_the_bound_says_so() -> 
 
 def test_crashes_are_injected_into_every_policy_alike() -> None:
     found = run_campaign(setup("static-11,static-12", failures=2), processes=1)
-    assert [one.outcome.failures for one in found.played] == [2, 2, 2]
-    assert len({tuple(crash.at_s for crash in one.outcome.recoveries) for one in found.played}) == 1
+    assert [replay.outcome.failures for replay in found.played] == [2, 2, 2]
+    assert len({tuple(crash.at_s for crash in replay.outcome.recoveries) for replay in found.played}) == 1

@@ -180,7 +180,11 @@ def test_what_makes_life_easier_never_costs_more(question: Question, data: st.Da
         "less to repeat": replace(base, physics=replace(physics, checkpoint_interval_s=0)),
     }
     least = worker_s(base.answer())
-    assert {name: worker_s(one.answer()) for name, one in easier.items() if worker_s(one.answer()) > least} == {}
+    assert {
+        name: worker_s(question_of.answer())
+        for name, question_of in easier.items()
+        if worker_s(question_of.answer()) > least
+    } == {}
 
 
 # ---- at the size of a real job ---------------------------------------------------------------------------------------
@@ -195,7 +199,7 @@ def wave(hours: float = 1.0, low: float = 150.0, high: float = 850.0) -> np.ndar
 
 def test_no_plan_that_a_run_would_be_praised_for_is_cheaper() -> None:
     trace = wave()
-    question = Question(tuple(int(one) for one in trace), LINEAR, OBJECTIVES, 60)
+    question = Question(tuple(int(load) for load in trace), LINEAR, OBJECTIVES, 60)
     bound = worker_s(question.answer())
     rng = np.random.default_rng(7)
     costs = []

@@ -60,7 +60,7 @@ def test_autoscalers_with_guards_of_their_own_are_not_held_by_ours(label: str, g
 
 
 def test_a_list_keeps_its_order() -> None:
-    assert [one.label for one in contenders("static-12, daedalus,hpa-80,")] == ["static-12", "daedalus", "hpa-80"]
+    assert [rival.label for rival in contenders("static-12, daedalus,hpa-80,")] == ["static-12", "daedalus", "hpa-80"]
 
 
 @pytest.mark.parametrize(

@@ -100,6 +100,6 @@ class TestLatencyCdf:
         latencies_ms, share = latency_cdf([made], most)
         assert len(latencies_ms) <= most + 1
         assert np.all(np.diff(latencies_ms) > 0)
-        exact = [(latency_ms <= one).mean() for one in latencies_ms]
+        exact = [(latency_ms <= limit_ms).mean() for limit_ms in latencies_ms]
         np.testing.assert_allclose(share, exact, atol=1e-9)
         assert latencies_ms[-1] == latency_ms.max()

@@ -63,8 +63,8 @@ def test_a_policy_sees_windows_rates_and_its_memory_but_nothing_while_all_stands
     assert first.source_per_s == {"source": 2_000_000}
     assert {window.window_s for window in first.windows.values()} == {10.0}
     assert first.windows["flatmap"].instances == 10
-    times = [one.now_s for one in policy.seen]
-    after = next(one for one in policy.seen if one.now_s > 60)
+    times = [situation.now_s for situation in policy.seen]
+    after = next(situation for situation in policy.seen if situation.now_s > 60)
     assert after.now_s - 60 > 20, "the rescale at 60 s took its time, and nobody was asked meanwhile"
     assert 0 < after.since_rescale_s <= 10
     assert after.parallelism["flatmap"] == 19
@@ -165,7 +165,7 @@ def test_a_policy_that_raises_is_held_and_keeps_its_memory() -> None:
     policy = Scripted(sometimes)
     outcome = play(case(60), policy).outcome
     assert outcome.problems == ("at 30 s: Held: ZeroDivisionError: no rate.",)
-    assert [one.memory.get("looks", 0) for one in policy.seen] == [0, 1, 2, 2, 3, 4]
+    assert [situation.memory.get("looks", 0) for situation in policy.seen] == [0, 1, 2, 2, 3, 4]
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def campaign() -> Any:
 
 def test_a_campaign_is_json_and_says_what_was_asked(campaign: Any) -> None:
     document = json.loads(json.dumps(dataflow_document(campaign), allow_nan=False))
-    assert [(one["policy"], one["seed"]) for one in document["results"]] == [
+    assert [(result["policy"], result["seed"]) for result in document["results"]] == [
         ("ds2", 1),
         ("static:flatmap=19:count=11", 1),
         ("ds2", 2),
@@ -211,13 +211,13 @@ def test_a_campaign_is_json_and_says_what_was_asked(campaign: Any) -> None:
     assert static["steps"]["mean"] == 1.0
     assert document["results"][0]["decisions"][0]["sentence"]
     assert document["results"][1]["parallelism"] == {"source": 8, "flatmap": 19, "count": 11}
-    assert [one["interval_s"] for one in document["policies"]] == [10, 10]
+    assert [policy["interval_s"] for policy in document["policies"]] == [10, 10]
 
 
 def test_the_same_setup_gives_the_same_on_any_number_of_processes(campaign: Any) -> None:
     again = run_dataflow_campaign(replace(campaign.setup, seeds=(2,)), processes=2)
-    for one, other in zip(again.played, campaign.played[2:], strict=True):
-        assert replace(one.outcome, wall_s=0.0) == replace(other.outcome, wall_s=0.0)
+    for replay, other in zip(again.played, campaign.played[2:], strict=True):
+        assert replace(replay.outcome, wall_s=0.0) == replace(other.outcome, wall_s=0.0)
     assert dataflow_folder_name(again.setup) != dataflow_folder_name(campaign.setup)
 
 
@@ -225,7 +225,7 @@ def test_a_replay_that_fails_does_not_take_the_others_with_it() -> None:
     broken = DataflowContender("broken", "no-such-policy")
     good = dataflow_contenders("static")[0]
     found = run_dataflow_campaign(DataflowSetup((broken, good), load_dataflow("nexmark-q1"), (1,), 60), processes=1)
-    assert [one.outcome.policy for one in found.played] == ["static"]
+    assert [replay.outcome.policy for replay in found.played] == ["static"]
     assert found.failed[0].policy == "broken"
 
 
@@ -258,7 +258,7 @@ def test_pictures_hold_every_policy(campaign: Any, tmp_path: Path) -> None:
 
 def test_what_mlflow_shows_of_it(campaign: Any) -> None:
     found = dataflow_comparison(campaign, 0.0, [])
-    assert [one.name for one in found.compared] == ["ds2", "static:flatmap=19:count=11"]
+    assert [item.name for item in found.compared] == ["ds2", "static:flatmap=19:count=11"]
     assert found.compared[1].metrics["steps"] == 1.0
     assert found.compared[1].series["instances/flatmap"][-1][1] == 19.0
     with pytest.raises(ValueError, match="nothing to record"):

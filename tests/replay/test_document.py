@@ -115,7 +115,7 @@ def test_a_result_has_what_was_asked_for_in_the_units_of_its_names() -> None:
 def test_the_document_is_json_and_says_what_was_replayed(campaign: Campaign) -> None:
     made = document(campaign)
     again = json.loads(json.dumps(made, allow_nan=False))
-    assert [(one["policy"], one["seed"]) for one in again["results"]] == [("daedalus", 1), ("daedalus", 2)]
+    assert [(row["policy"], row["seed"]) for row in again["results"]] == [("daedalus", 1), ("daedalus", 2)]
     assert again["trace"]["name"] == "wordcount"
     assert again["trace"]["digest"] == campaign.setup.trace.digest
     assert again["policies"][1] == {
@@ -132,7 +132,7 @@ def test_the_document_is_json_and_says_what_was_replayed(campaign: Campaign) -> 
         {"share_above_objective": 0.0, "worker_seconds": 18_000, "average_workers": 5.0, "rescales": 0},
         {"share_above_objective": 0.1, "worker_seconds": 10_800, "average_workers": 3.0, "rescales": 1},
     ]
-    at = {one["share_above_objective"]: one["average_workers"] for one in again["frontier"][0]["at"]}
+    at = {row["share_above_objective"]: row["average_workers"] for row in again["frontier"][0]["at"]}
     assert at == {0.01: pytest.approx(4.8), 0.02: pytest.approx(4.6), 0.05: pytest.approx(4.0), 0.1: 3.0}
     assert again["failed"][0] == {"policy": "static-12:tick_s=30", "seed": 1, "reason": "ValueError: no"}
     assert again["notes"][-1] == "seed 2: no plan holds"

@@ -21,14 +21,14 @@ def columns(btu: tuple[float, float], threshold: tuple[float, float]) -> Columns
 def test_the_printed_totals_are_the_resource_cost_and_penalties_that_fit_the_compliance(pattern: str) -> None:
     """Penalties are the late items; as many items come in every run, so each table tells about one number of items."""
     for policy, columns_of in PRINTED[pattern].items():
-        for unit, one in columns_of.items():
+        for unit, column in columns_of.items():
             items = [
-                (total - one.resource) / 0.0001 / (1.0 - share / 100.0)
-                for share, total in zip(one.compliance, one.total, strict=True)
+                (total - column.resource) / 0.0001 / (1.0 - share / 100.0)
+                for share, total in zip(column.compliance, column.total, strict=True)
             ]
             if (pattern, policy, unit) == ("two-level", "btu", 30):
                 assert items[1] > 4e6, "155.43 is misprinted"
-                items[1] = (115.43 - one.resource) / 0.0001 / (1.0 - one.compliance[1] / 100.0)
+                items[1] = (115.43 - column.resource) / 0.0001 / (1.0 - column.compliance[1] / 100.0)
             assert items == pytest.approx([items[0]] * 3, rel=0.18), (policy, unit)
             assert 1.4e6 < items[0] < 2.0e6
 
@@ -36,12 +36,12 @@ def test_the_printed_totals_are_the_resource_cost_and_penalties_that_fit_the_com
 def test_a_comparison_comes_out_as_printed_when_its_sign_does() -> None:
     better = list(comparisons("stepwise", columns((90, 50), (60, 100))))
     assert len(better) == 21
-    told = {one.what: one.as_printed for one in better}
+    told = {comparison.what: comparison.as_printed for comparison in better}
     assert all(told[f"{level} compliance, {unit} min"] for level in LEVELS for unit in UNITS)
     assert told["resource cost, 60 min"]
     assert not told["resource cost, 10 min"], "printed: dearer"
     worse = list(comparisons("stepwise", columns((60, 100), (90, 50))))
-    assert all(one.as_printed != other.as_printed for one, other in zip(better, worse, strict=True))
+    assert all(comparison.as_printed != other.as_printed for comparison, other in zip(better, worse, strict=True))
 
 
 def test_compliance_and_cost_of_btu_rise_with_the_unit_in_every_printed_table() -> None:

@@ -56,7 +56,7 @@ class Acting:
         self.seen.append(situation)
         found = self.act(situation)
         if isinstance(found, list):
-            steps = tuple(Step(one, Reason.SCALE_OUT, "told to") for one in found)
+            steps = tuple(Step(step_s, Reason.SCALE_OUT, "told to") for step_s in found)
             return HostsDecision(self.name, steps, "as told", {"looks": len(self.seen)})
         return found
 
@@ -190,7 +190,8 @@ def test_the_baseline_is_played_once_and_billed_by_every_unit() -> None:
 @pytest.mark.parametrize("pattern", ["stepwise", "two-level"])
 def test_btu_complies_better_than_the_baseline_and_costs_less_at_60_min(pattern: str) -> None:
     btu, threshold = (
-        play(HostsCase(one, TOPOLOGY, pattern, 1)).outcome for one in hosts_contenders("btu:unit_min=60,threshold")
+        play(HostsCase(contender, TOPOLOGY, pattern, 1)).outcome
+        for contender in hosts_contenders("btu:unit_min=60,threshold")
     )
     (mine,), baseline = btu.bills, threshold.bills[-1]
     for level in TOPOLOGY.costs.levels:
@@ -226,10 +227,10 @@ def test_the_document_is_plain_json(campaign: HostsCampaign) -> None:
     found = hosts_document(campaign)
     assert json.loads(json.dumps(found, allow_nan=False)) == found
     assert len(found["results"]) == 8
-    assert [(one["pattern"], one["policy"], one["seeds"]) for one in found["summary"]] == [
+    assert [(row["pattern"], row["policy"], row["seeds"]) for row in found["summary"]] == [
         (pattern, policy, 2) for pattern in ("stepwise", "two-level") for policy in ("btu:unit_min=10", "threshold")
     ]
-    near = [one["compliance"]["near"] for one in found["results"][:4:2]]
+    near = [result["compliance"]["near"] for result in found["results"][:4:2]]
     assert found["summary"][0]["compliance"]["near"]["mean"] == pytest.approx(np.mean(near))
     assert set(found["results"][1]["bills"]) == {"10", "30", "60"}
     assert hosts_folder_name(campaign.setup) == hosts_folder_name(replace(campaign.setup))
@@ -243,7 +244,7 @@ def test_series_are_one_table(campaign: HostsCampaign, tmp_path: Path) -> None:
     assert table.num_rows == 8 * 300 * len(TOPOLOGY.operators)
     first = campaign.played[0].course
     assert sum(table.column("arrived").to_pylist()) == pytest.approx(
-        sum(float(one.course.arrived[-1].sum()) for one in campaign.played)
+        sum(float(replay.course.arrived[-1].sum()) for replay in campaign.played)
     )
     assert first.queue.shape == (300, 9)
 
@@ -251,7 +252,7 @@ def test_series_are_one_table(campaign: HostsCampaign, tmp_path: Path) -> None:
 def test_pictures_show_each_pattern(campaign: HostsCampaign, tmp_path: Path) -> None:
     only = replace(campaign, setup=replace(campaign.setup, patterns=("two-level",)))
     assert [path.name for path in draw_hosts_campaign(only, tmp_path)] == ["manufacturing-two-level.png"]
-    figure = hosts_picture([one for one in campaign.played if one.outcome.pattern == "stepwise"][:2])
+    figure = hosts_picture([replay for replay in campaign.played if replay.outcome.pattern == "stepwise"][:2])
     assert [axes.get_ylabel() for axes in figure.axes] == ["instances", "", "hosts", ""]
     with Image.open(io.BytesIO(to_png(figure))) as image:
         assert np.asarray(image.convert("L")).std() > 5
@@ -261,7 +262,7 @@ def test_pictures_show_each_pattern(campaign: HostsCampaign, tmp_path: Path) -> 
 
 def test_what_mlflow_shows_of_it(campaign: HostsCampaign) -> None:
     found = hosts_comparison(campaign, 0.0, [])
-    assert [one.name for one in found.compared][:2] == ["stepwise: btu:unit_min=10", "stepwise: threshold"]
+    assert [item.name for item in found.compared][:2] == ["stepwise: btu:unit_min=10", "stepwise: threshold"]
     metrics = found.compared[1].metrics
     assert {"compliance_near", "resource_cost_60", "total_cost_near_60", "hosts_mean"} <= set(metrics)
     assert found.compared[0].series["machines"][-1] == (4, 5.0)

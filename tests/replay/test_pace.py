@@ -35,5 +35,5 @@ def test_it_is_told_and_can_be_refused() -> None:
 
 def test_policies_look_less_often_but_for_those_whose_tick_was_asked_for() -> None:
     asked = contenders("daedalus,hpa-80,static-4:tick_s=60")
-    assert [one.tick_interval_s for one in pace_of(1_800.0, 215 * DAY_S).paced(asked)] == [900, 900, 60]
+    assert [pace.tick_interval_s for pace in pace_of(1_800.0, 215 * DAY_S).paced(asked)] == [900, 900, 60]
     assert EVERY_SECOND.paced(asked) == asked

@@ -48,7 +48,7 @@ def overlapping(figure: Figure) -> list[tuple[str, str]]:
     figure.draw_without_rendering()
     shown = [text for text in figure.findobj(Text) if text.get_visible() and text.get_text().strip()]
     boxes = [(text.get_text(), text.get_window_extent()) for text in shown]
-    return [(a, b) for (a, one), (b, other) in itertools.combinations(boxes, 2) if one.overlaps(other)]
+    return [(a, b) for (a, box), (b, other) in itertools.combinations(boxes, 2) if box.overlaps(other)]
 
 
 class TestComparison:
@@ -225,7 +225,7 @@ class TestFiles:
         assert names == ["sine.png", "sine-daedalus-grace_s-120-seed-1.png", "sine-daedalus-grace_s-120-seed-2.png"]
 
     def test_files_are_small_pngs_and_the_same_each_time(self, tmp_path: Path) -> None:
-        replays = [one for mine in five().values() for one in mine]
+        replays = [replay for mine in five().values() for replay in mine]
         (path,) = draw(replays, tmp_path, objective_ms=5_000.0)
         png = path.read_bytes()
         assert png.startswith(b"\x89PNG\r\n\x1a\n")

@@ -49,7 +49,7 @@ def least(seed: int = 1, workers: float = 3.0, seconds: int = 3_600) -> dict[int
 def test_workers_are_packed_and_each_started_unit_is_paid() -> None:
     """Four workers of 2 GB are two of the paper's hosts, at 6 an hour; an hour and a second are two units of each."""
     found = priced([played(workers=4.0, seconds=3_600), played(seed=2, workers=4.0, seconds=3_601)], {}, VISP)
-    assert [one.outcome.bill.cost for one in found.played if one.outcome.bill] == [12.0, 24.0]
+    assert [replay.outcome.bill.cost for replay in found.played if replay.outcome.bill] == [12.0, 24.0]
     assert found.played[0].hosts is not None
     np.testing.assert_allclose(found.played[0].hosts, 2.0)
 
@@ -75,7 +75,11 @@ def test_kept_to_the_end_of_its_unit_a_host_that_comes_again_is_paid_once() -> N
         priced([played(workers=4.0, **{"seconds": 3_600}), _with_workers(workers)], {}, replace(VISP, release=release))
         for release in (Release("at-once"), Release("end-of-unit"))
     )
-    assert [one.played[1].outcome.bill.leases for one in (at_once, kept) if one.played[1].outcome.bill] == [3, 2]
+    assert [
+        pricing_played.played[1].outcome.bill.leases
+        for pricing_played in (at_once, kept)
+        if pricing_played.played[1].outcome.bill
+    ] == [3, 2]
     assert at_once.played[1].outcome.bill.cost > kept.played[1].outcome.bill.cost  # type: ignore[union-attr]
 
 
@@ -153,17 +157,17 @@ def campaign() -> Campaign:
 
 def test_prices_change_nothing_of_a_run(campaign: Campaign) -> None:
     plain = run_campaign(setup(), processes=1)
-    for one, other in zip(plain.played, campaign.played, strict=False):
-        assert replace(one.outcome, wall_s=0, twin_s=0) == replace(other.outcome, bill=None, wall_s=0, twin_s=0)
+    for replay, other in zip(plain.played, campaign.played, strict=False):
+        assert replace(replay.outcome, wall_s=0, twin_s=0) == replace(other.outcome, bill=None, wall_s=0, twin_s=0)
 
 
 def test_the_document_has_bills_and_spreads_them_over_seeds(campaign: Campaign) -> None:
     made = json.loads(json.dumps(document(campaign), allow_nan=False))
-    static = [one for one in made["results"] if one["policy"] == "static-12"]
-    assert [one["cost"] for one in static] == [24.0, 24.0]  # four hosts of three workers, for the hour that is begun
+    static = [result for result in made["results"] if result["policy"] == "static-12"]
+    assert [row["cost"] for row in static] == [24.0, 24.0]  # four hosts of three workers, for the hour that is begun
     assert static[0]["bill"]["utilisation"] == pytest.approx(12 * 360 / (4 * 4 * 3600))
     assert static[0]["bill"]["wasted_cost"] == pytest.approx(24.0 * (1 - 12 * 360 / (4 * 4 * 3600)))
-    summary = next(one for one in made["summary"] if one["policy"] == "static-12")
+    summary = next(row for row in made["summary"] if row["policy"] == "static-12")
     assert summary["bill"]["host_h_paid"]["mean"] == 4.0
     assert made["pricing"]["prices"] == "visp-60"
     assert made["pricing"]["worker"] == {"cores": 1.0, "memory_mb": 2048.0}
@@ -189,8 +193,8 @@ def test_a_job_of_several_sizes_is_priced_by_them() -> None:
 def test_another_price_list_is_another_question() -> None:
     visp_10: PriceList = load_prices("visp-10")
     names = {
-        folder_name(setup(pricing=one))
-        for one in (None, VISP, Pricing(visp_10), replace(VISP, worker=Resources(2, 2048)))
+        folder_name(setup(pricing=pricing))
+        for pricing in (None, VISP, Pricing(visp_10), replace(VISP, worker=Resources(2, 2048)))
     }
     assert len(names) == 4
 
@@ -203,7 +207,7 @@ def test_hosts_are_a_column_of_the_series(campaign: Campaign, tmp_path: Path) ->
 
 def test_mlflow_has_costs_and_which_hosts(campaign: Campaign) -> None:
     made = comparison_of(campaign, 0.0)
-    static = next(one for one in made.compared if one.name == "static-12")
+    static = next(item for item in made.compared if item.name == "static-12")
     assert static.metrics["cost"] == 24.0
     assert static.metrics["hosts_most"] == 4.0
     assert static.parameters["instance_type"] == "dockerhost"
@@ -214,4 +218,4 @@ def test_mlflow_has_costs_and_which_hosts(campaign: Campaign) -> None:
 
 def test_the_picture_says_costs_beside_the_workers(campaign: Campaign) -> None:
     said = [text.get_text() for text in comparison(group(*campaign.played)).axes[3].texts]
-    assert any("12.0 (100%), 24 unit" in one for one in said)
+    assert any("12.0 (100%), 24 unit" in line for line in said)

@@ -44,7 +44,7 @@ def test_an_hour_is_played_on_what_the_profile_taught(label: str, replays: dict[
     assert not any("not profiled" in sentence for sentence in sentences)
     assert not any(report.notes and "cannot be used" in " ".join(report.notes) for report in reports)
     assert outcome.unprocessed == 0
-    assert any(one.decision is not None and one.decision.candidates for one in reports), "it did evaluate"
+    assert any(report.decision is not None and report.decision.candidates for report in reports), "it did evaluate"
 
 
 @pytest.mark.slow

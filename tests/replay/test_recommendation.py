@@ -26,8 +26,8 @@ def fixed(workers: float, late: float = 0.03, left: float = 0.0) -> Side:
 
 
 def names(weighed: Weighed) -> tuple[str | None, str | None, list[str]]:
-    recommended, nearest = (one and one.policy for one in (weighed.recommended, weighed.nearest))
-    return recommended, nearest, [one.policy for one in weighed.beaten]
+    recommended, nearest = (summary and summary.policy for summary in (weighed.recommended, weighed.nearest))
+    return recommended, nearest, [summary.policy for summary in weighed.beaten]
 
 
 # ---- the rule -----------------------------------------------------------------------------------------------------
@@ -110,7 +110,7 @@ def summarised(one: Side, seeds: int = 1, held: int | None = None) -> dict[str, 
 
 
 def sentence(*given: Side, **how: Any) -> str:
-    return str(recommendation([summarised(one) for one in given], Objectives(), **how)["sentence"])
+    return str(recommendation([summarised(summary) for summary in given], Objectives(), **how)["sentence"])
 
 
 def test_a_policy_that_beats_the_fixed_size_is_recommended_with_both_numbers() -> None:

@@ -55,7 +55,7 @@ def replays() -> dict[str, Played]:
         static(8, load, HOURS),
         case("hpa", load, HOURS, {"target_cpu": 0.8}),
     )
-    return {one.contender.label: play(one) for one in cases}
+    return {point.contender.label: play(point) for point in cases}
 
 
 # ---- what comes out ----------------------------------------------------------------------------------------------
@@ -187,7 +187,7 @@ def test_static_begins_at_its_number_and_all_others_begin_alike() -> None:
     for workers in (2, 7):
         assert set(play(static(workers, load, 0.1)).course.workers) == {float(workers)}
     others = [case(name, load, 0.02) for name in ("daedalus", "hpa", "flink-autoscaler", "ds2-global")]
-    starts = {play(one).course.workers[0] for one in others}
+    starts = {play(other).course.workers[0] for other in others}
     assert len(starts) == 1
     begun = starts.pop()
     capacity_per_s = play(static(int(begun), load, 0.02)).course.capacity_per_s[-1]
@@ -336,7 +336,7 @@ def test_an_hpa_measures_against_what_the_workers_request() -> None:
     """With a request of 0.5, a load that takes 60 % of the CPU is at 120 %."""
     asks = parameters().model_copy(update={"cpu": parameters().cpu.model_copy(update={"request": 0.5})})
     load = constant(3 * LOW, 0.7)
-    full, half = (play(case("hpa", load, 0.6, parameters=one)) for one in (parameters(), asks))
+    full, half = (play(case("hpa", load, 0.6, parameters=parameters_of)) for parameters_of in (parameters(), asks))
     assert half.course.workers[-1] > 1.4 * full.course.workers[-1]
     told_otherwise = play(case("hpa", load, 0.6, {"cpu_request": 1.0}, parameters=asks))
     np.testing.assert_array_equal(told_otherwise.course.workers, full.course.workers)

@@ -35,7 +35,9 @@ def test_what_is_sampled_is_near_what_the_operators_twin_can_do() -> None:
     assert begun is not None
     assert list(begun.champions.rows) == ["enrich"]
     assert begun.worker_s > 0
-    report = next(one for one in played("qescalor").reports if one.decision is not None and one.decision.mix)
+    report = next(
+        report for report in played("qescalor").reports if report.decision is not None and report.decision.mix
+    )
     assert set(report.running_mix) == {"medium"}, "the size that the twin's file names first"
     assert sampled(case("static-4")) is None, "who chooses no sizes needs no samples"
 
@@ -55,7 +57,10 @@ def test_a_mix_is_played_and_paid_by_its_sizes() -> None:
 
 
 def test_one_size_stays_one_size() -> None:
-    assert {size for one in played("cba:size=large").deployments[1:] for size in one.mix} <= {"large", "medium"}
+    assert {size for deployment in played("cba:size=large").deployments[1:] for size in deployment.mix} <= {
+        "large",
+        "medium",
+    }
     assert set(played("cba:size=large").deployments[-1].mix) == {"large"}
 
 

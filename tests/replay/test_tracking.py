@@ -32,7 +32,7 @@ def campaign(*replays: Played, failed: tuple[Failed, ...] = (), price_per_h: flo
     bounds = Bounds(minimum=1, maximum=12)
     trace = Trace("sine", np.array([0.0, 1_800.0]), np.array([1.0, 2.0]), 3_600.0, 2.0)
     policies = contenders("daedalus:grace_s=120,hpa-80,static-12", bounds)
-    seeds = tuple(sorted({*(replay.outcome.seed for replay in replays), *(one.seed for one in failed)}))
+    seeds = tuple(sorted({*(replay.outcome.seed for replay in replays), *(failure.seed for failure in failed)}))
     setup = Setup(policies, trace, load_twin("wordcount"), bounds, seeds=seeds, hours=1.0, price_per_h=price_per_h)
     return Campaign(setup, replays, failed)
 
@@ -50,7 +50,7 @@ def usual() -> Campaign:
 
 
 def compared(of: Campaign) -> dict[str, Any]:
-    return {one.name: one for one in comparison_of(of, STARTED_S).compared}
+    return {item.name: item for item in comparison_of(of, STARTED_S).compared}
 
 
 class TestWhatIsRecorded:
@@ -165,7 +165,11 @@ class TestInMlflow:
         assert client.get_experiment_by_name(EXPERIMENT).experiment_id == parent.info.experiment_id
         assert parent.info.run_name == "sine on wordcount, peak 75%"
         assert (parent.info.status, parent.info.start_time) == ("FINISHED", STARTED_S * 1_000)
-        assert {one.path for one in client.list_artifacts(recorded.run_id)} == {"replay.json", "pictures", "series"}
+        assert {artifact.path for artifact in client.list_artifacts(recorded.run_id)} == {
+            "replay.json",
+            "pictures",
+            "series",
+        }
         assert list(recorded.compared_run_ids) == ["daedalus:grace_s=120", "hpa-80", "static-12"]
         for name, run_id in recorded.compared_run_ids.items():
             nested = client.get_run(run_id)
@@ -198,7 +202,7 @@ class TestInMlflow:
     def test_a_policys_run_has_its_course_and_its_results(self, registry: Registry, client: Any) -> None:
         run_id = registry.record(comparison_of(usual(), STARTED_S)).compared_run_ids["hpa-80"]
         history = client.get_metric_history(run_id, "course/workers")
-        assert {one.value for one in history} == {7.0}
-        assert [one.step for one in history] == list(range(60))
+        assert {point.value for point in history} == {7.0}
+        assert [point.step for point in history] == list(range(60))
         results = json.loads(Path(client.download_artifacts(run_id, "figures.json")).read_text())["results"]
         assert [(result["policy"], result["seed"]) for result in results] == [("hpa-80", 1), ("hpa-80", 2)]

@@ -59,7 +59,7 @@ def test_every_second_and_every_decision_is_the_same_without_beliefs(name: str, 
 def test_an_overloaded_job_overdraws_its_budget_and_what_was_not_believed_has_no_error() -> None:
     without = play(replace(case("hpa", 2), beliefs=False))
     assert without.outcome.rescales > 2
-    assert any("Beyond the budget of 2 rescales" in one.sentence for one in without.reports)
+    assert any("Beyond the budget of 2 rescales" in report.sentence for report in without.reports)
     one = without.outcome
     assert (one.forecast_wape, one.first_minute_wape, one.capacity_error, one.recovery_error) == (None,) * 4
     assert all(report.forecast is None and not report.capacities for report in without.reports)

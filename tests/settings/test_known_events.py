@@ -20,7 +20,7 @@ def at(text: str) -> float:
 
 def starts(calendar: Calendar, begin_s: float, end_s: float) -> list[str]:
     found = calendar.starting(begin_s, end_s)
-    return [f"{one.name} {datetime.fromtimestamp(one.start_s, UTC):%m-%d %H:%M}" for one in found]
+    return [f"{event.name} {datetime.fromtimestamp(event.start_s, UTC):%m-%d %H:%M}" for event in found]
 
 
 def of(**events: dict[str, object]) -> Calendar:
@@ -40,7 +40,7 @@ def test_a_job_file_names_its_events(tmp_path: Path) -> None:
         encoding="utf-8",
     )
     job = load_stream_job(path)
-    assert [(name, one.lasts, one.factor) for name, one in job.events.items()] == [
+    assert [(name, event.lasts, event.factor) for name, event in job.events.items()] == [
         ("nightly-batch", 2_700.0, 3.0),
         ("sale", 43_200.0, 2.5),
         ("launches", 1_800.0, 0.5),
@@ -125,7 +125,7 @@ def test_what_starts_is_the_same_however_it_is_asked_for() -> None:
     begin = at("2026-03-28T23:00:00+00:00")
     whole = of(often=given).starting(begin, begin + 6 * HOUR_S)
     walked = of(often=given)
-    parts = [one for k in range(360) for one in walked.starting(begin + 60 * k, begin + 60 * (k + 1))]
+    parts = [event for k in range(360) for event in walked.starting(begin + 60 * k, begin + 60 * (k + 1))]
     assert list(whole) == parts
     assert len(whole) == 6 * 9
     assert list(walked.starting(begin, begin + 6 * HOUR_S)) == parts, "a clock that was set back"

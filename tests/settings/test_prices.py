@@ -51,7 +51,7 @@ def test_the_papers_hosts_cost_one_three_and_six_per_unit(minutes: int, price: f
     prices = load_prices(f"visp-{minutes}")
     per_s = prices.instance_types["dockerhost"].price_per_h / 3600.0
     paid_s = [prices.billing.paid_s(leased_s) for leased_s in (1.0, 60.0 * minutes, 60.0 * minutes + 1)]
-    assert [per_s * one for one in paid_s] == pytest.approx([price, price, 2 * price])
+    assert [per_s * seconds for seconds in paid_s] == pytest.approx([price, price, 2 * price])
     assert prices.usable("dockerhost") == (4.0, 7168.0)
 
 

@@ -183,7 +183,9 @@ class FlinkCluster:
         other = self.meanwhile.pop(f"{method} {request.path.rsplit('/', 1)[1]}", None)
         if other is not None:
             other()
-        garbled = next((one for end, one in self.garbled.items() if f"{method} {request.path}".endswith(end)), None)
+        garbled = next(
+            (answer for end, answer in self.garbled.items() if f"{method} {request.path}".endswith(end)), None
+        )
         headers: dict[str, str] = {}
         if garbled is None:
             status, answer = self._answer(method, request.path, body)
@@ -212,7 +214,7 @@ class FlinkCluster:
             return 200, {"refresh-interval": 3000, "flink-version": self.version, "features": {}}
         if path == "/jobs/overview":
             return 200, {"jobs": [{"jid": j.jid, "name": j.name, "state": j.state, "duration": 1} for j in self.jobs]}
-        job = next((one for one in self.jobs if len(parts) > 1 and one.jid == parts[1]), None)
+        job = next((job for job in self.jobs if len(parts) > 1 and job.jid == parts[1]), None)
         if job is None:
             return 404, {"errors": [f"Job {parts[1] if len(parts) > 1 else path} not found"]}
         return self._of_job(job, method, parts[2:], body)
@@ -247,7 +249,7 @@ class FlinkCluster:
                 told = {"checkpointId": None, "failureCause": {"class": "E", "stack-trace": TRACE.format(self.failure)}}
             return 200, {"status": {"id": "COMPLETED"}, "operation": told}
         if rest[:1] == ["vertices"]:
-            return self._of_vertex(next(one for one in job.vertices if one.id == rest[1]), rest[2:])
+            return self._of_vertex(next(vertex for vertex in job.vertices if vertex.id == rest[1]), rest[2:])
         vertices = [
             {
                 "id": v.id,
@@ -261,11 +263,11 @@ class FlinkCluster:
             for v in job.vertices
         ]
         fed = {
-            v.id: [{"id": one, "num": k, "ship_strategy": v.ships} for k, one in enumerate(v.inputs)]
+            v.id: [{"id": name, "num": k, "ship_strategy": v.ships} for k, name in enumerate(v.inputs)]
             for v in job.vertices
         }
         now_ms, since_s = int(1_000 * time.time()), job.runs_since_s
-        nodes = [{"id": one, **({"inputs": inputs} if inputs else {})} for one, inputs in fed.items()]
+        nodes = [{"id": name, **({"inputs": inputs} if inputs else {})} for name, inputs in fed.items()]
         return 200, {
             "jid": job.jid,
             "name": job.name,

@@ -68,11 +68,11 @@ def test_when_a_cluster_rescales(values, version, found):
     ],
 )
 def test_what_is_better_set_otherwise_is_said_in_plain_words(values, checkpoints, told):
-    found = [one.sentence for one in advice(values, checkpoints, grace_s=120.0)]
+    found = [finding.sentence for finding in advice(values, checkpoints, grace_s=120.0)]
     assert len(found) == len(told)
     assert all(part in sentence for part, sentence in zip(told, found, strict=True))
 
 
 def test_what_nothing_can_be_rescaled_without_is_told_from_what_is_only_dearer():
-    found = [one.needed for one in advice({}, CheckpointConfig(interval=300_000), grace_s=120.0)]
+    found = [finding.needed for finding in advice({}, CheckpointConfig(interval=300_000), grace_s=120.0)]
     assert found == [True, False]

@@ -38,10 +38,10 @@ def as_seconds(time_ms: int) -> str:
 def query_range(series: Sequence[Written], *, indent: int | None = None, sort_keys: bool = False) -> bytes:
     result = [
         {
-            "metric": {"__name__": one.name, **one.labels} if one.name else one.labels,
-            "values": [[json.loads(as_seconds(at)), as_prometheus(value)] for at, value in one.samples],
+            "metric": {"__name__": stream.name, **stream.labels} if stream.name else stream.labels,
+            "values": [[json.loads(as_seconds(at)), as_prometheus(value)] for at, value in stream.samples],
         }
-        for one in series
+        for stream in series
     ]
     document = {"status": "success", "data": {"resultType": "matrix", "result": result}}
     separators = None if indent else (",", ":")
@@ -50,17 +50,17 @@ def query_range(series: Sequence[Written], *, indent: int | None = None, sort_ke
 
 def victoriametrics(series: Sequence[Written]) -> bytes:
     lines = []
-    for one in series:
+    for stream in series:
         values = []
-        for _, value in one.samples:
+        for _, value in stream.samples:
             if math.isnan(value):
                 values.append(None)
             elif math.isinf(value):
                 values.append("Infinity" if value > 0 else "-Infinity")
             else:
                 values.append(value)
-        times = [at for at, _ in one.samples]
-        line = {"metric": {"__name__": one.name, **one.labels}, "values": values, "timestamps": times}
+        times = [at for at, _ in stream.samples]
+        line = {"metric": {"__name__": stream.name, **stream.labels}, "values": values, "timestamps": times}
         lines.append(json.dumps(line, separators=(",", ":")))
     return ("\n".join(lines) + "\n").encode()
 
@@ -74,26 +74,26 @@ def _label_text(labels: dict[str, str]) -> str:
 
 def openmetrics(series: Sequence[Written]) -> bytes:
     lines = []
-    for one in series:
-        head = f"{one.name}{{{_label_text(one.labels)}}}" if one.labels else one.name
-        lines += [f"{head} {as_prometheus(value)} {as_seconds(at)}" for at, value in one.samples]
+    for stream in series:
+        head = f"{stream.name}{{{_label_text(stream.labels)}}}" if stream.labels else stream.name
+        lines += [f"{head} {as_prometheus(value)} {as_seconds(at)}" for at, value in stream.samples]
     return ("\n".join([*lines, "# EOF"]) + "\n").encode()
 
 
 def tsdb_dump(series: Sequence[Written]) -> bytes:
     lines = []
-    for one in series:
-        head = "{" + _label_text({"__name__": one.name, **one.labels}) + "}"
-        lines += [f"{head} {as_prometheus(value)} {at}" for at, value in one.samples]
+    for stream in series:
+        head = "{" + _label_text({"__name__": stream.name, **stream.labels}) + "}"
+        lines += [f"{head} {as_prometheus(value)} {at}" for at, value in stream.samples]
     return ("\n".join(lines) + "\n").encode()
 
 
 def grafana_csv(series: Sequence[Written]) -> bytes:
     """A column per series, titled by its legend; rows are the union of all times."""
-    titles = [one.labels.get("column") or f"{one.name}{{{_label_text(one.labels)}}}" for one in series]
+    titles = [stream.labels.get("column") or f"{stream.name}{{{_label_text(stream.labels)}}}" for stream in series]
     cells: dict[int, dict[int, float]] = {}
-    for column, one in enumerate(series):
-        for at, value in one.samples:
+    for column, stream in enumerate(series):
+        for at, value in stream.samples:
             cells.setdefault(at, {})[column] = value
     quoted = [title.replace('"', '""') for title in titles]
     lines = ["Time," + ",".join(f'"{title}"' for title in quoted)]
@@ -106,9 +106,9 @@ def grafana_csv(series: Sequence[Written]) -> bytes:
 
 def parquet(series: Sequence[Written]) -> bytes:
     rows = [
-        {"ts": at, "metric": one.name, "value": value, "labels": json.dumps(one.labels)}
-        for one in series
-        for at, value in one.samples
+        {"ts": at, "metric": stream.name, "value": value, "labels": json.dumps(stream.labels)}
+        for stream in series
+        for at, value in stream.samples
     ]
     schema = pa.schema(
         [("ts", pa.timestamp("ms", "UTC")), ("metric", pa.string()), ("value", pa.float64()), ("labels", pa.string())]

@@ -51,7 +51,7 @@ def test_a_backlog_that_is_worked_off_explains_more_throughput_than_workload():
 @pytest.mark.parametrize(("told", "found"), [(0.2, True), (0.5, True), (0.8, False), (1.0, False), (1.5, False)])
 def test_behind_a_backlog_a_workload_that_is_told_far_too_small_is_found(told, found):
     """16,000/s arrive and 36,000/s are worked: a fall of the lag that explains most of it hides half a workload."""
-    columns = (np.broadcast_to(np.asarray(one, float), N).copy() for one in (told * 16_000.0, 36_000.0))
+    columns = (np.broadcast_to(np.asarray(value, float), N).copy() for value in (told * 16_000.0, 36_000.0))
     lag, none = waiting(16_000.0, 36_000.0, first=2e7), np.zeros(N, dtype=bool)
     hidden = understated(STEP_S, *columns, lag, interrupted=none, checkpoint_interval_s=10.0)
     assert hidden[24:].all() if found else not hidden.any()
@@ -109,7 +109,7 @@ def test_without_a_lag_nothing_is_contradicted():
     ("throughput", "found"), [(30_000.0, True), (22_500.0, True), (16_000.0, False), (5_000.0, True)]
 )
 def test_without_a_lag_nobody_can_say_why_throughput_is_not_the_workload(throughput, found):
-    columns = (np.full(N, one) for one in (15_000.0, throughput, NAN))
+    columns = (np.full(N, value) for value in (15_000.0, throughput, NAN))
     apart = unexplained(STEP_S, *columns, interrupted=np.zeros(N, dtype=bool), checkpoint_interval_s=10.0)
     assert apart[12:].all() if found else not apart.any()
 

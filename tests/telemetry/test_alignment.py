@@ -150,7 +150,7 @@ class TestCounts:
     def test_a_rate_above_what_any_job_has_is_masked_and_named(self, metric, worker):
         window = align("j", [series(metric, [(1, 5), (2, 1e300), (3, 1e12)], worker)], 0, 3, 1)
         assert (window.counts.used, window.counts.masked) == (2, 1)
-        assert [one.sentence() for one in window.rejected] == [
+        assert [rejection.sentence() for rejection in window.rejected] == [
             f"{metric} 1e+300 is outside 0 to 1e+12 (if its query counts bytes, let it count records)"
         ]
 
@@ -309,7 +309,7 @@ class TestProperties:
     def test_counts_add_up_and_no_value_is_impossible(self, read, step):
         window = align("j", read, 0, 30, step)
         counts = window.counts
-        assert counts.read == sum(len(one) for one in read)
+        assert counts.read == sum(len(stream) for stream in read)
         assert counts.read == counts.used + counts.masked + counts.duplicate + counts.outside
         assert min(counts.used, counts.masked, counts.duplicate, counts.outside, counts.resets) >= 0
         for table in (*window.job_metrics.values(), *window.worker_metrics.values()):
@@ -321,13 +321,20 @@ class TestProperties:
     def test_the_order_of_the_input_does_not_matter(self, read, seed):
         shuffled = []
         rng = random.Random(seed)
-        for one in read:
-            order = list(range(len(one)))
+        for stream in read:
+            order = list(range(len(stream)))
             rng.shuffle(order)
             cut = rng.randint(0, len(order))
             for part in (order[:cut], order[cut:]):
                 shuffled.append(
-                    Series(one.metric, one.worker, one.times_ms[part], one.values[part], one.labels, one.kind)
+                    Series(
+                        stream.metric,
+                        stream.worker,
+                        stream.times_ms[part],
+                        stream.values[part],
+                        stream.labels,
+                        stream.kind,
+                    )
                 )
         rng.shuffle(shuffled)
         first, second = align("j", read, 0, 30, 1), align("j", shuffled, 0, 30, 1)

@@ -116,7 +116,7 @@ def test_a_timely_line_that_is_cut_is_set_aside(tmp_path: Path) -> None:
         )
     )
     assert found.edges == (("0", "2"),)
-    assert sorted(str(one).split(": ", 1)[0] for one in found.set_aside) == ["t.log:4", "t.log:5"]
+    assert sorted(str(row).split(": ", 1)[0] for row in found.set_aside) == ["t.log:4", "t.log:5"]
 
 
 # source rates
@@ -126,7 +126,7 @@ def test_source_rates_are_per_instance_and_may_be_as_observed(tmp_path: Path) ->
     path = write(tmp_path / "s.csv", "# name,rate", "Source: A, B,70000", "C,-1", "D,fast", "C,5", "E,-3", "F,inf")
     found = read_source_rates(path)
     assert found.per_instance == {"Source: A, B": 70_000.0, "C": None}
-    assert [one.line for one in found.set_aside] == [4, 5, 6, 7]
+    assert [row.line for row in found.set_aside] == [4, 5, 6, 7]
     with pytest.raises(Ds2FileError, match="write a line 'source,100000'"):
         read_source_rates(write(tmp_path / "none.csv", "source_operator_name,output_rate_per_instance (records/s)"))
 

@@ -77,8 +77,8 @@ def test_a_truncated_gzip_keeps_what_was_readable(read, form):
     assert row.byte_offset is not None
     assert 0 < row.byte_offset <= len(content)
     truth = dict(series[0].samples)
-    for one in named:  # half a number is a wrong number: none was made up at the cut
-        assert all(truth[at] == value for at, value in zip(one.series.times_ms, one.series.values, strict=True))
+    for stream in named:  # half a number is a wrong number: none was made up at the cut
+        assert all(truth[at] == value for at, value in zip(stream.series.times_ms, stream.series.values, strict=True))
 
 
 def test_a_gzip_with_a_flipped_byte_keeps_what_came_before(read):
@@ -95,7 +95,7 @@ def test_gzip_members_and_padding_are_read_through(read):
     parts = [openmetrics([ramp(worker=f"tm-{k}")]).replace(b"# EOF\n", b"") for k in range(3)]
     named, reading = read(b"".join(gzip.compress(part) for part in parts) + b"\0" * 512)
     assert reading.tally.kept == 150
-    assert {one.series.worker for one in named} == {"tm-0", "tm-1", "tm-2"}
+    assert {stream.series.worker for stream in named} == {"tm-0", "tm-1", "tm-2"}
 
 
 @pytest.mark.parametrize("cut", [1, 3, 10, 200, 700])
@@ -104,8 +104,8 @@ def test_a_document_that_ends_early_keeps_its_whole_samples(read, cut):
     content = query_range(series)[:-cut]
     named, reading = read(content)
     truth = dict(series[0].samples)
-    for one in named:
-        assert all(truth[at] == value for at, value in zip(one.series.times_ms, one.series.values, strict=True))
+    for stream in named:
+        assert all(truth[at] == value for at, value in zip(stream.series.times_ms, stream.series.values, strict=True))
     if cut > 3:
         assert "ends early" in reading.quarantined[-1].reason
         assert reading.tally.quarantined == 1
@@ -117,7 +117,7 @@ def test_one_broken_series_costs_only_itself(read):
     at = content.index(b'"worker":"b"')
     broken = content[:at] + b'"worker:"b' + content[at + 12 :]
     named, reading = read(broken)
-    assert {one.series.worker for one in named} == {"a", "c"}
+    assert {stream.series.worker for stream in named} == {"a", "c"}
     assert reading.tally.kept == 100
     assert reading.quarantined[0].byte_offset is not None
     assert broken[reading.quarantined[0].byte_offset :].startswith(b'{"metric"')
@@ -128,7 +128,7 @@ def test_one_broken_sample_costs_only_itself(read):
     named, reading = read(content)
     assert (reading.tally.kept, reading.tally.quarantined) == (98, 2)
     assert reading.quarantined[0].reason.startswith("value 'one' is not a number (sample 8 of 50")
-    assert sum(len(one.series) for one in named) == 98
+    assert sum(len(stream.series) for stream in named) == 98
 
 
 @pytest.mark.parametrize("bad", [[1, "2", "3"], "x", [None, "1"], [True, "1"], [1, {}], [1e300, "1"], [[], []]])
@@ -142,8 +142,8 @@ def test_misshapen_samples_are_counted(read, bad):
 def test_native_histograms_are_named_and_the_rest_is_read(read):
     document = json.loads(query_range([ramp(worker="a"), ramp(worker="b")]))
     histogram = [1_700_000_000, {"count": "1", "sum": "1", "buckets": [[0, "0", "1", "1"], [0, "1", "2", "1"]]}]
-    for one in document["data"]["result"]:
-        one["histograms"] = [histogram, histogram]
+    for row in document["data"]["result"]:
+        row["histograms"] = [histogram, histogram]
     _, reading = read(json.dumps(document, separators=(",", ":")).encode())
     assert (reading.tally.kept, reading.tally.quarantined) == (100, 4)
     assert "histograms" in reading.quarantined[0].reason
@@ -155,7 +155,7 @@ def test_labels_that_are_not_utf8_stay_visible(read, form):
     named, reading = read(WRITERS[form](series).replace(b"caf#", b"caf\xe9"))
     assert reading.tally.kept == 100
     assert reading.tally.quarantined == 0
-    shown = {str(one.series.labels) for one in named}
+    shown = {str(stream.series.labels) for stream in named}
     assert any("caf\\\\xe9" in text for text in shown), shown
 
 
@@ -177,13 +177,13 @@ def test_exemplars_tabs_comments_and_types_are_understood(read):
     named, reading = read(content)
     assert reading.quarantined == []
     named.sort(key=lambda one: one.series.times_ms[0])  # lines in the usual form are read first
-    assert [(one.name, dict(one.series.labels), one.series.values.tolist()) for one in named] == [
+    assert [(stream.name, dict(stream.series.labels), stream.series.values.tolist()) for stream in named] == [
         ("a_total", {"b": "x # y"}, [1.0]),
         ("a_total", {}, [2.0]),
         ("dotted.name", {"b": 'q"uote\n'}, [3.0]),
     ]
-    assert [one.series.kind for one in named] == ["counter", "counter", "gauge"]
-    assert [one.series.times_ms.tolist() for one in named] == [
+    assert [stream.series.kind for stream in named] == ["counter", "counter", "gauge"]
+    assert [stream.series.times_ms.tolist() for stream in named] == [
         [1_700_000_000_000],
         [1_700_000_001_000],
         [1_700_000_002_000],
@@ -242,7 +242,7 @@ def test_a_series_over_the_bound_is_passed_over(tmp_path, series_map, where):
     content = query_range(series)
     path.write_bytes(content)
     named, reading = bounded(path, series_map, Limits(line_bytes=8_000))
-    assert {one.series.worker for one in named} == {"a", "b"}
+    assert {stream.series.worker for stream in named} == {"a", "b"}
     assert (reading.tally.kept, reading.tally.quarantined) == (100, 1)
     assert "8000 bytes" in reading.quarantined[0].reason
     offset = reading.quarantined[0].byte_offset
@@ -293,7 +293,9 @@ def test_slices_of_a_file_read_what_the_whole_reads(tmp_path, series_map, form, 
 
     def samples(named):
         return sorted(
-            (one.series_id, t, v) for one in named for t, v in zip(one.series.times_ms, one.series.values, strict=True)
+            (stream.series_id, t, v)
+            for stream in named
+            for t, v in zip(stream.series.times_ms, stream.series.values, strict=True)
         )
 
     assert samples(parts) == samples(whole)
@@ -304,7 +306,7 @@ def test_samples_from_the_future_are_set_aside_and_the_rest_is_kept(tmp_path, se
     path = tmp_path / "export.json"
     path.write_bytes(query_range([ramp(worker="a"), ramp(worker="b", count=20)]))
     named, reading = bounded(path, series_map, Limits.until(START / 1000 + 29 - 300))
-    assert [len(one.series) for one in named] == [30, 20]
+    assert [len(stream.series) for stream in named] == [30, 20]
     assert (reading.tally.kept, reading.tally.masked, reading.tally.quarantined) == (50, 0, 20)
     (row,) = reading.quarantined
     assert row.samples == 20

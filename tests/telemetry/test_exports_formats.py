@@ -24,17 +24,19 @@ PLAIN = [
 def gathered(named):
     """Samples of each series over all of its runs, in the order in which they were read."""
     series = {}
-    for one in named:
-        key = (one.series.metric, one.series.worker, tuple(sorted(one.series.labels.items())))
-        series.setdefault(key, []).extend(zip(one.series.times_ms.tolist(), one.series.values.tolist(), strict=True))
+    for stream in named:
+        key = (stream.series.metric, stream.series.worker, tuple(sorted(stream.series.labels.items())))
+        series.setdefault(key, []).extend(
+            zip(stream.series.times_ms.tolist(), stream.series.values.tolist(), strict=True)
+        )
     return series
 
 
 def expected(series):
     return {
-        (one.name, one.labels.get("worker"), tuple(sorted(one.labels.items()))): list(one.samples)
-        for one in series
-        if one.samples
+        (stream.name, stream.labels.get("worker"), tuple(sorted(stream.labels.items()))): list(stream.samples)
+        for stream in series
+        if stream.samples
     }
 
 
@@ -46,14 +48,14 @@ def test_reads_back_what_was_written(read, form, zipped):
     assert reading.format == FORMATS[form]
     assert gathered(named) == expected(PLAIN)
     assert (reading.tally.kept, reading.tally.masked, reading.tally.quarantined) == (60, 0, 0)
-    assert all(one.mapped for one in named)
+    assert all(stream.mapped for stream in named)
 
 
 @pytest.mark.parametrize("form", WRITERS)
 def test_values_that_are_no_numbers_are_kept_apart(read, form):
     odd = Written("cpu_load", {"worker": "a"}, ((START, math.nan), (START + 1000, math.inf), (START + 2000, -math.inf)))
     named, reading = read(WRITERS[form]([PLAIN[0], odd]))
-    values = np.concatenate([one.series.values for one in named if one.series.worker == "a"])
+    values = np.concatenate([stream.series.values for stream in named if stream.series.worker == "a"])
     assert np.isnan(values[0])
     assert values[1:].tolist() == [math.inf, -math.inf]
     assert (reading.tally.kept, reading.tally.masked, reading.tally.quarantined) == (20, 3, 0)
@@ -85,7 +87,7 @@ def test_a_result_may_stand_alone(read, wrap):
 
 def test_a_result_may_stand_as_a_series_per_line(read):
     result = json.loads(query_range(PLAIN))["data"]["result"]
-    named, reading = read("\n".join(json.dumps(one, separators=(",", ":")) for one in result).encode())
+    named, reading = read("\n".join(json.dumps(item, separators=(",", ":")) for item in result).encode())
     assert gathered(named) == expected(PLAIN)
     assert (reading.format, reading.quarantined) == ("query_range", [])
 
@@ -123,10 +125,10 @@ def test_any_series_survives_the_round_trip(read, form, series):
         series = [Written(s.name, s.labels, tuple((at + 100_000_000_000, v) for at, v in s.samples)) for s in series]
     named, reading = read(WRITERS[form](series))
     seen = {}
-    for one in named:
-        samples = zip(one.series.times_ms.tolist(), one.series.values.tolist(), strict=True)
-        seen.setdefault((one.name, tuple(sorted(one.series.labels.items()))), []).extend(samples)
-    assert seen == {(one.name, tuple(sorted(one.labels.items()))): list(one.samples) for one in series}
-    finite = sum(math.isfinite(value) for one in series for _, value in one.samples)
-    total = sum(len(one.samples) for one in series)
+    for stream in named:
+        samples = zip(stream.series.times_ms.tolist(), stream.series.values.tolist(), strict=True)
+        seen.setdefault((stream.name, tuple(sorted(stream.series.labels.items()))), []).extend(samples)
+    assert seen == {(stream.name, tuple(sorted(stream.labels.items()))): list(stream.samples) for stream in series}
+    finite = sum(math.isfinite(value) for stream in series for _, value in stream.samples)
+    total = sum(len(stream.samples) for stream in series)
     assert (reading.tally.kept, reading.tally.masked, reading.tally.quarantined) == (finite, total - finite, 0)

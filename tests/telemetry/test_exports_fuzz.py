@@ -111,5 +111,5 @@ def test_a_flipped_byte_costs_the_series_that_it_is_in(tmp_path, series_map, for
         seen.setdefault(named.name, []).extend(zip(named.series.times_ms, named.series.values, strict=True))
     if reading.format == "unknown" or (form == "query_range" and at < 80):
         return  # the damage is where the format is told
-    intact = sum(seen.get(one.name) == list(one.samples) for one in SERIES)
+    intact = sum(seen.get(stream.name) == list(stream.samples) for stream in SERIES)
     assert intact >= len(SERIES) - costs

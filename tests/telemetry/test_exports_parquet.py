@@ -41,7 +41,10 @@ def test_times_of_any_type(read, times, name):
         written(**{name: times, "metric": ["cpu_load"] * 2, "value": [0.5, 0.6], "worker": ["a", "b"]})
     )
     assert reading.format == "parquet"
-    assert [(one.series.worker, one.series.times_ms.tolist()) for one in named] == [("a", [T0]), ("b", [T0 + 1000])]
+    assert [(stream.series.worker, stream.series.times_ms.tolist()) for stream in named] == [
+        ("a", [T0]),
+        ("b", [T0 + 1000]),
+    ]
 
 
 def test_labels_of_any_form(read):
@@ -49,14 +52,17 @@ def test_labels_of_any_form(read):
     as_text = pa.array(['{"pod": "a"}', '{"pod": "b"}', None, "no json"])
     for labels in (as_map, as_text):
         named, reading = read(written(ts=[T0] * 4, metric=["cpu_load"] * 4, value=[1.0, 2.0, 3.0, 4.0], labels=labels))
-        assert {one.series.worker for one in named} == {"a", "b", None}
+        assert {stream.series.worker for stream in named} == {"a", "b", None}
         assert reading.tally.kept == 4
 
 
 def test_further_text_columns_are_labels_and_numbers_are_not(read):
     zone = pa.array(["x", "x", None]).dictionary_encode()
     named, _ = read(written(ts=[T0, T0, T0], metric=["m"] * 3, value=[1, 2, 3], zone=zone, rank=[1, 2, 3]))
-    assert {(str(dict(one.series.labels)), len(one.series)) for one in named} == {("{'zone': 'x'}", 2), ("{}", 1)}
+    assert {(str(dict(stream.series.labels)), len(stream.series)) for stream in named} == {
+        ("{'zone': 'x'}", 2),
+        ("{}", 1),
+    }
 
 
 @pytest.mark.parametrize(

@@ -92,9 +92,9 @@ def test_a_users_file_is_not_taken_for_a_pulled_day(tmp_path):
     (file,) = land(home, [tmp_path / pulled], "ramp")
     assert (file.name, was_pulled(file.source)) == (pulled, False)
     assert (folder / pulled).read_text() == "pulled"
-    assert {one.source for one in landed(home, "ramp")} == {pulled, file.source}
-    assert [one.source for one in land(home, [tmp_path / pulled], "ramp")] == [file.source]
-    assert [one.source for one in land(home, [folder / pulled], "ramp")] == [pulled], "its own copy is what it is"
+    assert {file.source for file in landed(home, "ramp")} == {pulled, file.source}
+    assert [file.source for file in land(home, [tmp_path / pulled], "ramp")] == [file.source]
+    assert [file.source for file in land(home, [folder / pulled], "ramp")] == [pulled], "its own copy is what it is"
 
 
 def test_a_users_file_that_is_named_like_a_pulled_day_is_not_taken_for_another(tmp_path):
@@ -104,7 +104,7 @@ def test_a_users_file_that_is_named_like_a_pulled_day_is_not_taken_for_another(t
         (tmp_path / "mine" / name).write_text(name)
     files = land(home, [tmp_path / "mine"], "ramp")
     assert sorted(file.path.read_text() for file in files) == [f"given-{pulled}", pulled]
-    assert {one.source for one in landed(home, "ramp")} == {file.source for file in files}
+    assert {file.source for file in landed(home, "ramp")} == {file.source for file in files}
     assert not any(was_pulled(file.source) for file in files)
 
 

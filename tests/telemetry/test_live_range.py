@@ -68,7 +68,7 @@ def lines(home: Home, day: str) -> list[str]:
 
 def samples(home: Home, day: str) -> dict[str, tuple[list[int], list[float]]]:
     read = [json.loads(line) for line in lines(home, day)]
-    return {json.dumps(one["metric"]): (one["timestamps"], one["values"]) for one in read}
+    return {json.dumps(row["metric"]): (row["timestamps"], row["values"]) for row in read}
 
 
 def pull_range(home: Home, job: StreamJob, from_s: float, until_s: float) -> PulledRange:
@@ -236,8 +236,8 @@ class TestWhatCannotBePulled:
         server.answer = lambda asked: (503, "application/json", b"{}")
         jobs = [a_job(server.url, name) for name in ("one", "two", "three")]
         found = list(pull_missing(jobs, home, Lake(home.lake), NOW_S, history_days=1))
-        assert [one.job for one in found] == ["one", "two", "three"]
-        assert all("HTTP 503" in one.problems[0] for one in found)
+        assert [pull.job for pull in found] == ["one", "two", "three"]
+        assert all("HTTP 503" in pull.problems[0] for pull in found)
         assert len(server.asked) == 3, "the attempts of one question"
 
     @pytest.mark.parametrize("manifest", ['{"tab', "{}"])

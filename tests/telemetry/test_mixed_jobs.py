@@ -91,7 +91,7 @@ def test_a_series_of_many_gaps_has_few_stretches() -> None:
 def test_stretches_that_were_read_in_pieces_are_as_those_of_the_whole() -> None:
     times_ms = 15_000 * np.concatenate([np.arange(100), np.arange(400, 500)])
     whole = stretches(times_ms)
-    assert [(one.first_ms, one.last_ms) for one in whole] == [(0, 1_485_000), (6_000_000, 7_485_000)]
+    assert [(span.first_ms, span.last_ms) for span in whole] == [(0, 1_485_000), (6_000_000, 7_485_000)]
     for size in (1, 7, 50):
         pieces = [stretch for at in range(0, 200, size) for stretch in stretches(times_ms[at : at + size])]
         assert joined(pieces) == whole

@@ -63,14 +63,14 @@ def test_values_are_matched_as_they_are_and_not_as_patterns():
 def test_no_query_asks_for_too_many_jobs(length, most):
     selectors = {f"{number:0{length}}": {"job_name": f"{number:0{length}}"} for number in range(300)}
     found = asked_of(selectors)
-    assert max(len(one.names()) for one in found) <= most
-    assert sorted(name for one in found for name in one.names()) == sorted(selectors)
+    assert max(len(question.names()) for question in found) <= most
+    assert sorted(name for question in found for name in question.names()) == sorted(selectors)
 
 
 def test_a_long_range_is_asked_for_fewer_jobs_at_once():
     selectors = {f"{number}": {"job_name": f"{number}"} for number in range(64)}
     found, _ = questions(load_queries("flink"), dict.fromkeys(selectors, ("scale_out",)), selectors, 60.0, steps=720)
-    assert max(len(one.names()) for one in found) == STEPS_AT_ONCE // 720
+    assert max(len(question.names()) for question in found) == STEPS_AT_ONCE // 720
 
 
 def test_jobs_told_apart_by_what_names_workers_are_asked_for_one_by_one():
@@ -83,7 +83,7 @@ def test_a_query_that_drops_the_labels_of_jobs_is_asked_for_one_by_one():
     queries = queries.model_copy(update={"queries": {"uptime_s": [own]}})
     selectors = {name: {"job_name": name} for name in NAMES}
     found, _ = questions(queries, dict.fromkeys(selectors, ("uptime_s",)), selectors, 60.0)
-    assert [one.promql for one in found] == [f'min(up{{job_name="{name}"}})' for name in NAMES]
+    assert [question.promql for question in found] == [f'min(up{{job_name="{name}"}})' for name in NAMES]
 
 
 @pytest.fixture(scope="module")
@@ -110,11 +110,13 @@ def test_every_job_is_answered_as_if_it_had_been_asked_for_by_itself(face, engin
         for name in NAMES:
             alone = client.pull(queries, selectors[name], START_S + 500, START_S + 900, 5, scrape_interval_s=5.0)
             assert told(together[name].series) == told(alone)
-            assert {one.metric for one in alone} >= {"throughput_per_s", "cpu_load", "scale_out"}
+            assert {answer.metric for answer in alone} >= {"throughput_per_s", "cpu_load", "scale_out"}
 
 
 def told(series):
-    return sorted((one.metric, one.worker or "", one.times_ms.tolist(), one.values.tolist()) for one in series)
+    return sorted(
+        (stream.metric, stream.worker or "", stream.times_ms.tolist(), stream.values.tolist()) for stream in series
+    )
 
 
 def test_a_query_refused_for_all_is_asked_for_each_and_costs_only_who_is_refused():

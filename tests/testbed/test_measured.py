@@ -68,7 +68,7 @@ def test_a_flicker_is_no_rescale():
 
 def test_two_rescales_are_told_apart():
     found = rescales_of(window([3] * 20 + [5, 8] + [8] * 30 + [7, 6] + [6] * 30))
-    assert [(one.from_scale_out, one.scale_out) for one in found] == [(3, 8), (8, 6)]
+    assert [(rescale.from_scale_out, rescale.scale_out) for rescale in found] == [(3, 8), (8, 6)]
 
 
 def test_a_job_that_is_never_rescaled_has_no_rescales():

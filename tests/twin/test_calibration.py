@@ -34,7 +34,9 @@ LARGEST_ERROR = {
 def errors():
     if not measured.DATA.is_dir():
         pytest.skip("no measured data beside the project")
-    return {one.name: one.error for one in calibration.figures(("line", "skew", "capacity", "recovery"), SEEDS)}
+    return {
+        figure.name: figure.error for figure in calibration.figures(("line", "skew", "capacity", "recovery"), SEEDS)
+    }
 
 
 @pytest.mark.parametrize("name", LARGEST_ERROR)

@@ -23,10 +23,10 @@ CALM = {"noise": {"speed": 0.0, "instrumentation": 0.0}, "restart": {"warm_up_s"
 def calm(name: str) -> DataflowParameters:
     """Return the first phase of a shipped dataflow without noise, bursts or a warm-up, its buffers small."""
     said = load_dataflow(name).model_dump(by_alias=True)
-    for one in said["operators"].values():
-        one["bursts"], one["buffer_records"] = None, min(one["buffer_records"], 20_000)
-        if one["source"] is not None:
-            one["source"]["phases"] = one["source"]["phases"][:1]
+    for operator in said["operators"].values():
+        operator["bursts"], operator["buffer_records"] = None, min(operator["buffer_records"], 20_000)
+        if operator["source"] is not None:
+            operator["source"]["phases"] = operator["source"]["phases"][:1]
     return DataflowParameters.model_validate({**said, **CALM})
 
 
@@ -110,11 +110,11 @@ def test_records_are_neither_lost_nor_made(any_dag: tuple[DataflowParameters, Ma
         sent = balance.processed[up] * operators[up].selectivity * operators[down].inputs[up]
         assert balance.received[up, down] + balance.held[up, down] == pytest.approx(sent, rel=1e-12, abs=1e-9)
         assert balance.held[up, down] >= -1e-6 * (1.0 + sent)
-    for name, one in operators.items():
-        if one.source is None:
-            received = sum(balance.received[up, name] for up in one.inputs)
+    for name, operator in operators.items():
+        if operator.source is None:
+            received = sum(balance.received[up, name] for up in operator.inputs)
             assert balance.processed[name] == pytest.approx(received, rel=1e-9, abs=1e-6)
-        elif one.source.kind == "log":
+        elif operator.source.kind == "log":
             assert balance.offered[name] == pytest.approx(balance.processed[name] + balance.lag[name])
         else:
             assert balance.processed[name] <= balance.offered[name] * (1 + 1e-9)

@@ -211,7 +211,11 @@ def test_room_is_never_exceeded_and_no_lease_is_lost_whatever_is_asked_for(
             assert min(fleet.room(name)) >= -NOTHING
             assert min(fleet.room(name, now=True)) >= -NOTHING
         assert all(container.host_id in fleet.hosts for container in fleet.containers.values())
-        assert all(fleet.hosts[one.host_id].ready_s <= now_s for one in fleet.containers.values() if one.ready)
+        assert all(
+            fleet.hosts[container.host_id].ready_s <= now_s
+            for container in fleet.containers.values()
+            if container.ready
+        )
     leased = [(lease.gone_s if lease.gone_s is not None else now_s) - lease.leased_s for lease in fleet.leases]
     for span_s in leased:
         paid_s = Billing(unit_s=UNIT_S).paid_s(span_s)

@@ -124,7 +124,7 @@ def test_two_policies_meet_the_same_arrivals() -> None:
 
 def test_an_operator_without_an_instance_lets_its_items_wait() -> None:
     twin = HostsTwin(quiet(), "stepwise", 1)
-    (name,) = (key for key, one in twin.fleet.containers.items() if one.operator == "parse")
+    (name,) = (key for key, container in twin.fleet.containers.items() if container.operator == "parse")
     twin.fleet.stop(name, 0)
     twin.step(60)
     assert twin.measured[-1]["parse"].queue_items == pytest.approx(60 * 2 / 0.48)

@@ -61,7 +61,7 @@ def test_what_is_redrawn_does_not(parameters: Build) -> None:
     for _ in range(6):
         visits.append(visit(twin, AT))
         visit(twin, ELSEWHERE)
-    assert len({tuple(one.round(9)) for one in visits}) == 6
+    assert len({tuple(loads.round(9)) for loads in visits}) == 6
 
 
 def test_in_between_a_part_comes_back(parameters: Build) -> None:

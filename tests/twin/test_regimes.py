@@ -24,7 +24,7 @@ def twin_at_a_constant_load(parameters: TwinParameters) -> JobTwin:
 
 
 def test_a_rescale_in_place_stands_still_for_a_moment_and_does_little_again(ads: TwinParameters) -> None:
-    papers, in_place = (twin_at_a_constant_load(one) for one in (ads, under(ads, "in-place")))
+    papers, in_place = (twin_at_a_constant_load(parameters) for parameters in (ads, under(ads, "in-place")))
     for twin in (papers, in_place):
         twin.rescale(8, "a")
     (long,), (short,) = papers.outages, in_place.outages
@@ -35,14 +35,14 @@ def test_a_rescale_in_place_stands_still_for_a_moment_and_does_little_again(ads:
 
 
 def test_a_failure_costs_what_it_does_on_the_twins_own_cluster(ads: TwinParameters) -> None:
-    papers, in_place = (twin_at_a_constant_load(one) for one in (ads, under(ads, "in-place")))
+    papers, in_place = (twin_at_a_constant_load(parameters) for parameters in (ads, under(ads, "in-place")))
     for twin in (papers, in_place):
         twin.fail()
     assert papers.outages == in_place.outages
 
 
 def test_a_failure_warms_up_as_on_the_twins_own_cluster(ads: TwinParameters) -> None:
-    papers, in_place = (twin_at_a_constant_load(one) for one in (ads, under(ads, "in-place")))
+    papers, in_place = (twin_at_a_constant_load(parameters) for parameters in (ads, under(ads, "in-place")))
     for twin in (papers, in_place):
         twin.fail()
         twin.step(300)

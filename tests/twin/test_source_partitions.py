@@ -104,7 +104,9 @@ def test_each_subtask_waits_for_its_own_partitions(parameters: Build) -> None:
     twin = JobTwin(reading(parameters, 4, workload={"peak_per_s": 9_000.0}), scale_out=6)
     twin.step(120)
     pending = {
-        one.worker: one.values[-1] for one in emit(twin, Scraping(15.0), names="flink") if "pending" in one.metric
+        stream.worker: stream.values[-1]
+        for stream in emit(twin, Scraping(15.0), names="flink")
+        if "pending" in stream.metric
     }
     lag = twin.history.column("lag")[-1]
     assert sum(pending.values()) == pytest.approx(lag, rel=0.05)

@@ -42,8 +42,10 @@ def test_it_is_hardly_another_job(step_s: int) -> None:
     for name, within in (("processed", 0.001), ("capacity", 0.01), ("cpu_load", 0.01)):
         means = [float(np.nanmean(twin.history.column(name))) for twin in (exact, coarse)]
         assert means[1] == pytest.approx(means[0], rel=within), name
-    for one, other in zip(exact.outages, coarse.outages, strict=True):
-        assert 0 <= (other.end_s - other.start_s) - (one.end_s - one.start_s) < step_s, "rounded up to whole steps"
+    for outage, other in zip(exact.outages, coarse.outages, strict=True):
+        assert 0 <= (other.end_s - other.start_s) - (outage.end_s - outage.start_s) < step_s, (
+            "rounded up to whole steps"
+        )
 
 
 def test_recoveries_take_as_long_to_within_a_step_on_average() -> None:
@@ -58,11 +60,11 @@ def test_recoveries_take_as_long_to_within_a_step_on_average() -> None:
 
 
 def test_what_is_scraped_of_it_is_alike() -> None:
-    series = [{(one.metric, one.worker): one for one in emit(run(step_s), SCRAPING)} for step_s in (1, 10)]
+    series = [{(stream.metric, stream.worker): stream for stream in emit(run(step_s), SCRAPING)} for step_s in (1, 10)]
     assert series[0].keys() == series[1].keys()
     for key in series[0]:
         if key[0] != LAG.name:  # most of it comes of two standstills
-            means = [float(np.nanmean(one[key].values)) for one in series]
+            means = [float(np.nanmean(streams[key].values)) for streams in series]
             assert means[1] == pytest.approx(means[0], rel=0.05), key
         assert abs(len(series[0][key]) - len(series[1][key])) <= 4
 
@@ -78,8 +80,8 @@ def test_what_workers_did_may_be_forgotten_and_what_the_job_did_is_kept() -> Non
     with pytest.raises(IndexError, match="row 0 of 'worker_cpu' is forgotten; those from 14400 on are kept"):
         short.history.rows("worker_cpu", 0, 5)
     recent = [emit(twin, Scraping(interval_s=5.0), from_s=twin.now_s - 3_600.0) for twin in (whole, short)]
-    for one, other in zip(*recent, strict=True):
-        np.testing.assert_array_equal(one.values, other.values)
+    for streams, other in zip(*recent, strict=True):
+        np.testing.assert_array_equal(streams.values, other.values)
 
 
 def test_it_goes_on_after_forgetting() -> None:

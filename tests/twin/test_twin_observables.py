@@ -21,7 +21,7 @@ def test_noise_has_variance_one_and_persists_for_ten_seconds():
     assert noise.std() == pytest.approx(1.0, rel=0.02)
 
     def correlation(lag):
-        return np.mean([np.corrcoef(one[lag:], one[:-lag])[0, 1] for one in noise.T])
+        return np.mean([np.corrcoef(column[lag:], column[:-lag])[0, 1] for column in noise.T])
 
     assert correlation(1) == pytest.approx(1 - 1 / FLICKER_S, abs=0.02)
     assert correlation(FLICKER_S) == pytest.approx(0.0, abs=0.02)
@@ -33,7 +33,7 @@ def test_minute_means_keep_what_was_measured_of_it():
     means = np.array([noise[second - 60 : second].mean(axis=0) for second in range(60, 60_000, 15)])
     measured = [0.69, 0.44, 0.21, -0.04]
     for lag, expected in enumerate(measured, start=1):
-        found = np.mean([np.corrcoef(one[lag:], one[:-lag])[0, 1] for one in means.T])
+        found = np.mean([np.corrcoef(column[lag:], column[:-lag])[0, 1] for column in means.T])
         assert found == pytest.approx(expected, abs=0.12)
 
 

@@ -58,7 +58,12 @@ def write_report(
             hours=f"{HOURS:g}",
             budget=Objectives().error_budget,
             objective_s=Objectives().latency_p95_ms / 1_000.0,
-            made=clock_time(max((one.entry.intent.made_s for one in explained.values() if one.entry), default=0.0)),
+            made=clock_time(
+                max(
+                    (explanation.entry.intent.made_s for explanation in explained.values() if explanation.entry),
+                    default=0.0,
+                )
+            ),
         )
     )
     html.write_text(page, encoding="utf-8")
@@ -70,8 +75,8 @@ def over_all_jobs(rows: Sequence[Mapping[str, Any]], price: WorkerPrice) -> list
     found = []
     for policy in POLICIES:
         sides = [side(row, policy, price) for row in rows]
-        sums = [sum(getattr(one, name) for one in sides) for name in ("workers", "cost", "rescales")]
-        worst = (max(one.late_share for one in sides), max(one.p95_s for one in sides))
+        sums = [sum(getattr(demo_job, name) for demo_job in sides) for name in ("workers", "cost", "rescales")]
+        worst = (max(demo_job.late_share for demo_job in sides), max(demo_job.p95_s for demo_job in sides))
         found.append(Side(NAMES[policy], sums[0], sums[1], sums[2], *worst))
     return found
 

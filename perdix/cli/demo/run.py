@@ -75,7 +75,7 @@ def run_demo(hours: float, seed: int, *, as_json: bool) -> None:
         "ticks": [tick.summary() for tick in ticks],
         "jobs": rows,
         "price": {"per_h": price.per_h, "currency": price.currency, "about": price.about},
-        "explained": {name: one.to_dict() for name, one in explained.items()},
+        "explained": {name: explanation.to_dict() for name, explanation in explained.items()},
         "report": {name: str(path) for name, path in report.items()},
     }
     emit("perdix.demo/1", document, as_json=as_json, show=lambda: _show(document, render(_liveliest(explained)), price))
@@ -83,7 +83,7 @@ def run_demo(hours: float, seed: int, *, as_json: bool) -> None:
 
 def _liveliest(explained: dict[str, Any]) -> Any:
     """Return the explanation worth reading: of the job that was scaled last, else of any."""
-    scaled = [one for one in explained.values() if one.last_rescale is not None]
+    scaled = [explanation for explanation in explained.values() if explanation.last_rescale is not None]
     if not scaled:
         return next(iter(explained.values()))
     return max(scaled, key=lambda one: one.last_rescale.intent.made_s).of_last_rescale
@@ -142,7 +142,7 @@ def _tick(place: Home, living: LivingTwin, clock: SimulatedClock, *, show: bool)
             report = tick_fleet(jobs, io, clock, holder=holder_name("demo"), keep_lease=False)
             found.append(report)
             if show:
-                runs_on = ", ".join(f"{name} {one.running}" for name, one in sorted(report.reports.items()))
+                runs_on = ", ".join(f"{name} {tick.running}" for name, tick in sorted(report.reports.items()))
                 mark = styled(f"  tick {number_of_tick + 1:>2}", "dim")
                 console.print(mark, f"workers: {runs_on}; {report.sentence()}")
     return found

@@ -81,7 +81,7 @@ def ds2(
         "operators": operator_rows(read.graph, read.windows, found, answer.parallelism),
         "sources": {name: source_row(name, found, read.windows) for name in read.graph.sources},
         "notes": [*read.notes, *answer.notes],
-        "set_aside": [{"file": one.file, "line": one.line, "reason": one.reason} for one in read.set_aside],
+        "set_aside": [{"file": row.file, "line": row.line, "reason": row.reason} for row in read.set_aside],
     }
     if read.set_aside and not as_json:
         first = f"set aside: {counted(len(read.set_aside), 'line')}; the first: {read.set_aside[0]}"
@@ -115,7 +115,7 @@ def _read(topology: Path, rates: Path, sources: Path | None, epoch: str, most: i
         raise UserError(str(error)) from None
     names = _names(drawn)
     graph, log = _graph(drawn, names, most, topology), _chosen(log, epoch)
-    by_name = [_renamed(operator_rates_of(one), names) for one in log.epochs]
+    by_name = [_renamed(operator_rates_of(epoch), names) for epoch in log.epochs]
     windows = [found for found, _ in by_name]
     if not any(name in graph.names for window in windows for name in window):
         logged = ", ".join(list(dict.fromkeys(name for window in windows for name in window))[:10])
@@ -124,11 +124,12 @@ def _read(topology: Path, rates: Path, sources: Path | None, epoch: str, most: i
         )
     per_instance = _under(emitted.per_instance, names) if emitted else {}
     running = {names[operator.id]: operator.instances for operator in drawn.operators}
-    running |= {name: one.instances for window in windows for name, one in window.items()}  # newer than the topology
+    # Newer than the topology:
+    running |= {name: rates.instances for window in windows for name, rates in window.items()}
     return Read(
         graph,
         windows,
-        [(one.number, notes) for one, (_, notes) in zip(log.epochs, by_name, strict=True)],
+        [(epoch.number, notes) for epoch, (_, notes) in zip(log.epochs, by_name, strict=True)],
         per_instance,
         running,
         [*log.remarks, *_strangers(graph, windows, per_instance)],
@@ -139,7 +140,9 @@ def _read(topology: Path, rates: Path, sources: Path | None, epoch: str, most: i
 def _names(drawn: Topology) -> dict[str, str]:
     """Return operator id -> what it is called: its name where no other has it, else its id."""
     given = [operator.name for operator in drawn.operators]
-    return {one.id: one.name if given.count(one.name) == 1 else one.id for one in drawn.operators}
+    return {
+        operator.id: operator.name if given.count(operator.name) == 1 else operator.id for operator in drawn.operators
+    }
 
 
 def _graph(drawn: Topology, names: Mapping[str, str], most: int | None, path: Path) -> Dataflow:
@@ -161,7 +164,7 @@ def _graph(drawn: Topology, names: Mapping[str, str], most: int | None, path: Pa
 def _chosen(log: RatesLog, epoch: str) -> RatesLog:
     if epoch == ALL:
         return log
-    there = {str(one.number): one for one in log.epochs}
+    there = {str(epoch.number): epoch for epoch in log.epochs}
     if epoch not in there:
         raise UserError(f"--epoch {epoch}: there is none; give {ALL} or one of {', '.join(list(there)[:20])}")
     return replace(log, epochs=(there[epoch],))
@@ -234,10 +237,10 @@ def _write_curves(
 
     learned = dict(seen)
     for window in windows:
-        for name, one in window.items():
+        for name, rates in window.items():
             if name in graph.names and not graph[name].is_source:
                 before = learned.get(name, ScalingCurve())
-                learned[name] = before.observed(one.instances, one.true_processing_per_s)
+                learned[name] = before.observed(rates.instances, rates.true_processing_per_s)
     curves = {name: curve.to_json() for name, curve in learned.items() if curve.points}
     try:
         path.write_text(json.dumps(curves, indent=1, allow_nan=False) + "\n", encoding="utf-8")

@@ -144,7 +144,9 @@ def show_answer(document: Mapping[str, Any]) -> None:
     epochs = document["epochs"]
     if len(epochs) > 1:
         names = list(document["parallelism"])
-        rows = [[f"epoch {one['epoch']}", *(one["parallelism"][name] for name in names)] for one in epochs[-SHOWN:]]
+        rows = [
+            [f"epoch {epoch['epoch']}", *(epoch["parallelism"][name] for name in names)] for epoch in epochs[-SHOWN:]
+        ]
         table("instances by epoch", ["", *names], rows)
         if len(epochs) > SHOWN:
             console.print(f"{len(epochs) - SHOWN} epochs before them: --json has all")

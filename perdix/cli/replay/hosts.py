@@ -78,7 +78,7 @@ def _show(document: Mapping[str, Any]) -> None:
     costs = f"a host costs {topology['price_per_h']:g} an hour, a delayed item {topology['penalty']:g}"
     print_head(document, topology["name"], costs)
     for pattern in document["patterns"]:
-        mine = [one for one in document["summary"] if one["pattern"] == pattern and one["seeds"]]
+        mine = [row for row in document["summary"] if row["pattern"] == pattern and row["seeds"]]
         if mine:
             console.print(f"\n{pattern}")
             console.print(_table(mine, list(topology["levels"])))
@@ -89,21 +89,21 @@ def _table(summaries: list[Mapping[str, Any]], levels: list[str]) -> Table:
     columns = [(summary, unit, place) for summary in summaries for place, unit in enumerate(summary["bills"])]
     grid = Table(header_style="bold", box=box.SIMPLE_HEAD)
     grid.add_column("", overflow="fold")
-    for one, unit, _ in columns:
-        name = one["policy"].split(":")[0] if f"unit_min={unit}" in one["policy"] else one["policy"]
+    for row, unit, _ in columns:
+        name = row["policy"].split(":")[0] if f"unit_min={unit}" in row["policy"] else row["policy"]
         grid.add_column(f"{name}\n{unit} min", justify="right")
     for level in levels:
         grid.add_row(
-            f"{level} compliance", *("" if place else _share(one["compliance"][level]) for one, _, place in columns)
+            f"{level} compliance", *("" if place else _share(row["compliance"][level]) for row, _, place in columns)
         )
-    grid.add_row("resource cost", *(mean_and_sd(one["bills"][unit]["resource_cost"]) for one, unit, _ in columns))
+    grid.add_row("resource cost", *(mean_and_sd(row["bills"][unit]["resource_cost"]) for row, unit, _ in columns))
     for level in levels:
         grid.add_row(
-            f"{level} total cost", *(mean_and_sd(one["bills"][unit]["total_cost"][level]) for one, unit, _ in columns)
+            f"{level} total cost", *(mean_and_sd(row["bills"][unit]["total_cost"][level]) for row, unit, _ in columns)
         )
-    grid.add_row("given back early", *(mean_and_sd(one["bills"][unit]["premature"]) for one, unit, _ in columns))
+    grid.add_row("given back early", *(mean_and_sd(row["bills"][unit]["premature"]) for row, unit, _ in columns))
     for head, name in FIGURES:
-        grid.add_row(head, *("" if place else mean_and_sd(one.get(name)) for one, _, place in columns))
+        grid.add_row(head, *("" if place else mean_and_sd(values.get(name)) for values, _, place in columns))
     return grid
 
 

@@ -52,7 +52,7 @@ def show(document: Mapping[str, Any]) -> None:
         console.print(_hosts(document))
     for note in document["notes"]:
         console.print(styled(note, "dim"))
-    types = {one["policy"]: one["bill"]["instance_type"] for one in document["results"] if one["bill"]}
+    types = {result["policy"]: result["bill"]["instance_type"] for result in document["results"] if result["bill"]}
     for together in _beside(document["summary"], console.width - NAMES_WIDTH):
         console.print(_table(together, types, currency))
     for sentence in (document["recommendation"]["sentence"], _clairvoyant(document), _frontier(document)):
@@ -77,15 +77,15 @@ def _clairvoyant(document: Mapping[str, Any]) -> str:
     least = document["clairvoyant"]
     if not least:
         return ""
-    mean = sum(one["average_workers"] for one in least) / len(least)
+    mean = sum(row["average_workers"] for row in least) / len(least)
     said = f"No plan that holds the objectives needs less than {number(mean)} workers on average (clairvoyant bound)"
-    costs = [one["cost_at_least"] for one in least if one.get("cost_at_least") is not None]
+    costs = [bound["cost_at_least"] for bound in least if bound.get("cost_at_least") is not None]
     if not costs:
         return f"{said}."
     currency = document["pricing"]["currency"]
     return (
         f"{said}, or costs less than {number(sum(costs) / len(costs))} {currency}; its plan would be "
-        f"{number(sum(one['cost'] for one in least) / len(least))} {currency}."
+        f"{number(sum(row['cost'] for row in least) / len(least))} {currency}."
     )
 
 
@@ -96,10 +96,10 @@ def _frontier(document: Mapping[str, Any]) -> str:
     least = []
     for at in zip(*(curve["at"] for curve in curves), strict=True):  # by share, over seeds
         share = f"at {number(100 * at[0]['share_above_objective'])} %"
-        if any(one["average_workers"] is None for one in at):
+        if any(row["average_workers"] is None for row in at):
             least.append(f"none {share}")
         else:
-            least.append(f"{number(sum(one['average_workers'] for one in at) / len(at))} {share}")
+            least.append(f"{number(sum(row['average_workers'] for row in at) / len(at))} {share}")
     return f"Fewest workers on average, by the share of seconds that may be late (frontier): {', '.join(least)}."
 
 
@@ -107,12 +107,12 @@ def _beside(summary: Sequence[Mapping[str, Any]], width: int) -> Iterator[list[M
     """Yield the policies that fit beside each other into so many characters."""
     together: list[Mapping[str, Any]] = []
     used = 0
-    for one in summary:
-        needed = max(len(str(one["policy"])), LEAST_WIDTH) + 1
+    for row in summary:
+        needed = max(len(str(row["policy"])), LEAST_WIDTH) + 1
         if together and used + needed > width:
             yield together
             together, used = [], 0
-        together.append(one)
+        together.append(row)
         used += needed
     if together:
         yield together
@@ -122,17 +122,17 @@ def _table(summary: Sequence[Mapping[str, Any]], types: Mapping[str, str] | None
     """Return a table with a row per figure, because figures are more than fit beside each other."""
     grid = Table(header_style="bold", box=box.SIMPLE_HEAD)
     grid.add_column("mean ± sd over seeds", no_wrap=True)
-    for one in summary:
-        grid.add_column(str(one["policy"]), justify="right", overflow="fold")
+    for row in summary:
+        grid.add_column(str(row["policy"]), justify="right", overflow="fold")
     for name, cell in ROWS.items():
-        if name == PROFILING and not any(one.get("profiling_worker_seconds") for one in summary):
+        if name == PROFILING and not any(row.get("profiling_worker_seconds") for row in summary):
             continue  # most policies need no profile
         if name == COST and types:
-            grid.add_row("on instances of", *(types.get(one["policy"], "-") for one in summary))
+            grid.add_row("on instances of", *(types.get(row["policy"], "-") for row in summary))
         if name in HOSTS and not types:
             continue
         shown = f"{name}, {currency}" if name in MONEY and types else name
-        grid.add_row(shown, *(cell(one) if one["seeds"] else "-" for one in summary))
+        grid.add_row(shown, *(cell(row) if row["seeds"] else "-" for row in summary))
     return grid
 
 

@@ -93,12 +93,12 @@ def _show(document: Mapping[str, Any]) -> None:
     grid.add_column("policy", overflow="fold", min_width=POLICY_WIDTH)
     for head in HEADS:
         grid.add_column(head, justify="right")
-    for one in document["summary"]:
-        grid.add_row(one["policy"], *(_cells(one, document) if one["seeds"] else "-" * len(HEADS)))
+    for row in document["summary"]:
+        grid.add_row(row["policy"], *(_cells(row, document) if row["seeds"] else "-" * len(HEADS)))
     console.print(grid)
-    for one in document["results"]:
-        if one["seed"] == document["seeds"][0]:
-            console.print(f"{one['policy']}: {_path(one)}")
+    for result in document["results"]:
+        if result["seed"] == document["seeds"][0]:
+            console.print(f"{result['policy']}: {_path(result)}")
 
 
 def _cells(one: Mapping[str, Any], document: Mapping[str, Any]) -> list[str]:

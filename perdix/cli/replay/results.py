@@ -62,8 +62,8 @@ def carry_out(
             console.print(f"MLflow, side by side: {document['mlflow']['compare_url']}", soft_wrap=True)
         drawn = f", {counted(len(document['pictures']), 'picture')}" if document["pictures"] else ""
         console.print(f"series{drawn} and replay.json: {document['folder']}", soft_wrap=True)
-    for one in document["failed"]:
-        what = f"{one['policy']}, seed {one['seed']}: {one['reason']}"
+    for row in document["failed"]:
+        what = f"{row['policy']}, seed {row['seed']}: {row['reason']}"
         complaints.print(styled("failed:", "bold red"), what)
     if document["failed"]:
         raise typer.Exit(1)

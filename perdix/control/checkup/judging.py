@@ -68,15 +68,15 @@ def judged(
     """Return the facts with their verdicts, and what is wrong with all of them together (in words, and its fix)."""
     step_s, since_s = server.step_s, now_s - LONGEST_READ_S
     ranges = plausible_ranges(job.bounds)
-    aligned = align(job.name, (one for found in series.values() for one in found), since_s, now_s, step_s)
+    aligned = align(job.name, (stream for found in series.values() for stream in found), since_s, now_s, step_s)
     seen = _Seen(job, server, series, screened(aligned, ranges), ranges, now_s)
     each = {metric: _judged(seen, fact) for metric, fact in facts.items()}
-    if all(one.verdict in {Verdict.MISSING, Verdict.UNANSWERABLE} for one in each.values()):
+    if all(fact.verdict in {Verdict.MISSING, Verdict.UNANSWERABLE} for fact in each.values()):
         nothing = "no query finds a series: does the job run, and is this the Prometheus that scrapes it?"
         return tuple(each.values()), (nothing, "start the job, or correct prometheus.selector")
     shown = observe(job, _Given(Reading(aligned)), now_s, since_s, TICK_S, ranges=ranges)
     each = _held_together(seen, each, shown)
-    unexplained = shown.quality.blind and all(one.ok for one in each.values())
+    unexplained = shown.quality.blind and all(fact.ok for fact in each.values())
     if unexplained:
         return tuple(each.values()), ("; ".join(shown.quality.problems), NOT_SCRAPED)
     if aligned.ahead:
@@ -98,13 +98,13 @@ def _judged(seen: _Seen, fact: QueryFact) -> QueryFact:
     """Return a fact by its own series alone."""
     if fact.verdict is not Verdict.OK:
         return fact
-    found = [one for one in seen.series[fact.metric] if np.isfinite(one.values).any()]
+    found = [stream for stream in seen.series[fact.metric] if np.isfinite(stream.values).any()]
     if not found:
         publish = f"publish it, or correct the query of {fact.metric} in conf/queries/{seen.server.queries.engine}.yaml"
         needed = "nothing is decided without it" if fact.needed else "perdix can do without it"
         return replace(fact, verdict=Verdict.MISSING, found=f"no series; {needed}", fix=publish)
-    newest_s = max(_last_s(one) for one in found)
-    fresh = [one for one in found if _last_s(one) > seen.now_s - seen.allowed_s]
+    newest_s = max(_last_s(stream) for stream in found)
+    fresh = [stream for stream in found if _last_s(stream) > seen.now_s - seen.allowed_s]
     age_s = max(0.0, seen.now_s - newest_s)
     dated = replace(fact, series=len(fresh or found), newest=_newest(fact.metric, fresh or found), age_s=age_s)
     if not fresh:
@@ -112,7 +112,7 @@ def _judged(seen: _Seen, fact: QueryFact) -> QueryFact:
         words = f"newest value is {old} old, {seen.allowed_s:.0f} s are allowed"
         stopped = "look at Prometheus' targets page: is the exporter scraped, and does the job run?"
         return replace(dated, verdict=Verdict.STALE, found=words, fix=stopped)
-    rejected = sum(one.values.size for one in seen.window.rejected if one.metric == fact.metric)
+    rejected = sum(rejection.values.size for rejection in seen.window.rejected if rejection.metric == fact.metric)
     if rejected:
         return _implausible(seen, replace(dated, rejected=rejected))
     return _counted(seen, dated, fresh) or _doubted(seen, dated)
@@ -133,9 +133,9 @@ def _counted(seen: _Seen, fact: QueryFact, fresh: Sequence[Series]) -> QueryFact
 def _told_twice(metric: str, fresh: Sequence[Series]) -> str:
     """Return in words that a query's own results count a worker (or the job) more than once; empty where none does."""
     by_worker: dict[str, list[Labels]] = {}
-    for one in fresh:
-        own = {name: value for name, value in one.labels.items() if name not in REPLICA_LABELS}  # alignment averages
-        if own not in (seen := by_worker.setdefault(one.worker or "", [])):
+    for stream in fresh:
+        own = {name: value for name, value in stream.labels.items() if name not in REPLICA_LABELS}  # alignment averages
+        if own not in (seen := by_worker.setdefault(stream.worker or "", [])):
             seen.append(own)
     most = max(by_worker.values(), key=len)
     if len(most) < 2:
@@ -180,7 +180,7 @@ def _named_without_scrape(server: Server, labels: Labels) -> bool:
 
 
 def _apart(series: Sequence[Labels]) -> str:
-    names = sorted({name for one in series for name in one if len({other.get(name) for other in series}) > 1})
+    names = sorted({name for labels in series for name in labels if len({other.get(name) for other in series}) > 1})
     return _listed(names)
 
 
@@ -191,7 +191,8 @@ def _listed(names: Sequence[str]) -> str:
 
 def _implausible(seen: _Seen, fact: QueryFact) -> QueryFact:
     rejected = max(
-        (one for one in seen.window.rejected if one.metric == fact.metric), key=lambda one: float(one.times_s.max())
+        (rejection for rejection in seen.window.rejected if rejection.metric == fact.metric),
+        key=lambda one: float(one.times_s.max()),
     )
     unit = units.of_value(fact.metric, float(np.median(rejected.values)), seen.ranges[fact.metric])
     many = f" ({fact.rejected:,} values of the last hour are)" if fact.rejected > 1 else ""
@@ -223,7 +224,7 @@ def _doubted(seen: _Seen, fact: QueryFact) -> QueryFact:
 def _held_together(seen: _Seen, facts: Mapping[str, QueryFact], shown: Observation) -> dict[str, QueryFact]:
     """Return the facts with what workload and throughput say of each other."""
     found = dict(facts)
-    workload, throughput = (found.get(one.name) for one in (metrics.WORKLOAD, metrics.THROUGHPUT))
+    workload, throughput = (found.get(metric.name) for metric in (metrics.WORKLOAD, metrics.THROUGHPUT))
     if workload is None or throughput is None or {workload.verdict, throughput.verdict} != {Verdict.OK}:
         return found  # what is wrong with one of them explains the other
     if shown.contradiction is not None:
@@ -255,7 +256,7 @@ def _last_s(series: Series) -> float:
 
 
 def _newest(metric: str, found: Iterable[Series]) -> float:
-    values = [float(one.values[np.flatnonzero(np.isfinite(one.values))[-1]]) for one in found]
+    values = [float(stream.values[np.flatnonzero(np.isfinite(stream.values))[-1]]) for stream in found]
     return float(np.sum(values) if metric == metrics.THROUGHPUT.name else np.mean(values))
 
 

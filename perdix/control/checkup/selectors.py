@@ -49,8 +49,12 @@ class Server:
             found = self.client.query_range(promql, self.start_s, self.end_s, self.step_s, lookback_s=2.0 * self.step_s)
         except PrometheusError:
             return ()
-        going_on = [one for one in found if len(one) and one.times_ms[-1] >= 1_000.0 * (self.end_s - self.step_s)]
-        return [(one.labels, float(np.nanmean(one.values))) for one in going_on if np.isfinite(one.values).any()]
+        going_on = [
+            stream for stream in found if len(stream) and stream.times_ms[-1] >= 1_000.0 * (self.end_s - self.step_s)
+        ]
+        return [
+            (stream.labels, float(np.nanmean(stream.values))) for stream in going_on if np.isfinite(stream.values).any()
+        ]
 
 
 def wrong_label(server: Server, metric: str, selector: Mapping[str, str]) -> str:

@@ -47,7 +47,7 @@ def of_value(metric: str, value: float, limits: Plausible) -> Unit | None:
     scales = SCALES.get(metric) or SCALES.get(unit, ())
     fitting = (Unit(scale, name) for scale, name in scales if scale < 1.0)
     high = min(limits.high, FULL) if unit == "ratio" else limits.high
-    return next((one for one in fitting if limits.low <= value * one.scale <= high), None)
+    return next((unit for unit in fitting if limits.low <= value * unit.scale <= high), None)
 
 
 def of_uptime(times_s: Values, uptime: Values) -> tuple[Unit, float] | None:

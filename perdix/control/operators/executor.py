@@ -222,7 +222,7 @@ class Executor:
         """Keep what turned out badly; of slots that were missing, for which operators."""
         if progress.avoided is not None and desired is not None:
             known = (*self._avoided(at_s), replace(progress.avoided, mix=desired.mix))
-            store.learned.learn(self._name, at_s, {AVOIDED: {"sizes": [one.to_state() for one in known]}})
+            store.learned.learn(self._name, at_s, {AVOIDED: {"sizes": [size.to_state() for size in known]}})
 
     def _wanted(self, look: Look, progress: Progress, ledger: Ledger) -> tuple[Intent | None, str | None]:
         """Return what is to be put on record, and why a change is not."""
@@ -255,11 +255,11 @@ class Executor:
 
     def _held_back(self, at_s: float, runs: Mapping[str, int], changes: Mapping[str, int]) -> str | None:
         """Return why nothing may be changed now, in words; ``None``: nothing against it."""
-        for one in self._avoided(at_s):
-            grown = (count for name, count in changes.items() if name in one.mix and count > runs[name])
-            newly = agrees({**runs, **changes}, one.mix) and not agrees(runs, one.mix)
-            if max(grown, default=0) >= one.scale_out if one.and_above else newly:
-                return f"{one.why}; not tried again for a while"
+        for size in self._avoided(at_s):
+            grown = (count for name, count in changes.items() if name in size.mix and count > runs[name])
+            newly = agrees({**runs, **changes}, size.mix) and not agrees(runs, size.mix)
+            if max(grown, default=0) >= size.scale_out if size.and_above else newly:
+                return f"{size.why}; not tried again for a while"
         most = self.job.objectives.rescales_per_day
         _, made = self.store.ledger.rescales(self._name, at_s - DAY_S, at_s + CLOCK_BACK_S)
         if made >= most:
@@ -278,8 +278,8 @@ class Executor:
         undone, known = progress.undone.intent, ledger.decision(progress.undone.decision_id)
         before = dict((undone if known is None else known.intent).from_mix)
         since = ledger.decisions(self._name, since_s=undone.made_s, states=[State.CONFIRMED])
-        for one in reversed(since):
-            before |= {name: count for name, count in one.intent.mix.items() if name in before}
+        for entry in reversed(since):
+            before |= {name: count for name, count in entry.intent.mix.items() if name in before}
         before |= undone.from_mix
         sentence = f"Rolled back to {in_words(0, before)}: {progress.sentence}."
         return self._on_record(at_s, undone.mix, before, (PERDIX, Reason.ROLLBACK, sentence))

@@ -22,8 +22,8 @@ FREE = 0.05  # of the time at most that a source waits for room, and at least th
 
 def redeployed(begin: DataflowReading, end: DataflowReading) -> bool:
     """Whether any subtask of the one is not that of the other: counters began anew."""
-    return {name: one.started_ms for name, one in begin.operators.items()} != {
-        name: one.started_ms for name, one in end.operators.items()
+    return {name: operator.started_ms for name, operator in begin.operators.items()} != {
+        name: operator.started_ms for name, operator in end.operators.items()
     }
 
 
@@ -39,8 +39,8 @@ def situation_between(
     if redeployed(begin, end):
         raise ValueError("the job was redeployed between the readings")
     graph = Dataflow.of(
-        Operator(name, one.inputs, one.maximum, one.maximum if one.keyed else None)
-        for name, one in end.operators.items()
+        Operator(name, operator.inputs, operator.maximum, operator.maximum if operator.keyed else None)
+        for name, operator in end.operators.items()
     )
     windows, arriving, waiting = {}, {}, {}
     for name, after in end.operators.items():
@@ -61,7 +61,7 @@ def situation_between(
     return DataflowSituation(
         end.at_s,
         graph,
-        {name: len(one.started_ms) for name, one in end.operators.items()},
+        {name: len(operator.started_ms) for name, operator in end.operators.items()},
         windows,
         arriving,
         waiting,

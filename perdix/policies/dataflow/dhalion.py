@@ -85,7 +85,7 @@ class _Memory:
         now_s, sensed = situation.now_s, {}
         for name in situation.graph.names:
             window, share = situation.windows.get(name), _held_back(situation, name, noise)
-            kept = tuple(one for one in self.sensed.get(name, ()) if now_s - sensor_s < one[1] < now_s)
+            kept = tuple(reading for reading in self.sensed.get(name, ()) if now_s - sensor_s < reading[1] < now_s)
             if window is not None and share > 0:
                 kept = (*kept, (now_s - window.window_s, now_s, share))
             if kept:
@@ -104,7 +104,7 @@ class _Memory:
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON-serialisable values."""
         return {
-            "sensed": {name: [list(one) for one in several] for name, several in self.sensed.items()},
+            "sensed": {name: [list(reading) for reading in several] for name, several in self.sensed.items()},
             "acted_s": self.acted_s,
             "action": None if self.action is None else list(vars(self.action).values()),
             "calm_since_s": self.calm_since_s,

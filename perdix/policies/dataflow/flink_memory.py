@@ -40,23 +40,25 @@ class Memory:
             "samples": [
                 [sample.at_s, {name: _of_measured(m) for name, m in sample.vertices.items()}] for sample in self.samples
             ],
-            "history": {name: [finite_or_null(one) for one in several] for name, several in self.state.history.items()},
+            "history": {
+                name: [finite_or_null(value) for value in several] for name, several in self.state.history.items()
+            },
             "restarts": [finite_or_null(restart) for restart in self.state.restarts],
-            "pending": {name: one.to_json() for name, one in self.state.pending.items()},
+            "pending": {name: waiting.to_json() for name, waiting in self.state.pending.items()},
         }
 
     @classmethod
     def from_json(cls, found: Mapping[str, Any], now_s: float, names: Sequence[str]) -> Memory:
         """Rebuild it for the operators ``names``; a part that cannot be read, or lies in the future, is left out."""
         parallelism = part_of(found.get("parallelism"), counts) or {}
-        samples = [one for one in parts_of(found.get("samples"), _sample) if set(names) <= set(one.vertices)]
+        samples = [sample for sample in parts_of(found.get("samples"), _sample) if set(names) <= set(sample.vertices)]
         pending = {
-            name: one
-            for name, one in parts_by_name(found.get("pending"), PendingScaleDown.of_json).items()
-            if one.first_s <= now_s and one.below(parallelism.get(name, 0))
+            name: waiting
+            for name, waiting in parts_by_name(found.get("pending"), PendingScaleDown.of_json).items()
+            if waiting.first_s <= now_s and waiting.below(parallelism.get(name, 0))
         }
         history = parts_by_name(found.get("history"), lambda several: tuple(parts_of(several, Rescale.of_json)))
-        known = {name: tuple(one for one in several if one.at_s <= now_s) for name, several in history.items()}
+        known = {name: tuple(entry for entry in several if entry.at_s <= now_s) for name, several in history.items()}
         return cls(
             tuple(sample for sample in samples if sample.at_s < now_s),
             JobState(known, pending, tuple(parts_of(found.get("restarts"), Restart.of_json))),
@@ -72,7 +74,7 @@ def _of_measured(one: Measured) -> list[float | None]:
 
 
 def _sample(values: Sequence[Any]) -> Sample:
-    return Sample(number(values[0]), {str(name): _measured(one) for name, one in values[1].items()})
+    return Sample(number(values[0]), {str(name): _measured(measured) for name, measured in values[1].items()})
 
 
 def _measured(values: Sequence[Any]) -> Measured:

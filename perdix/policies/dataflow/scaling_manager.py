@@ -39,8 +39,10 @@ class Emitted:
         """Return the mean of several intervals; ``None`` of none."""
         if not several:
             return None
-        settled = all(one.settled for one in several)
-        return cls(fmean(one.per_s for one in several), fmean(one.target_per_s for one in several), settled)
+        settled = all(measured.settled for measured in several)
+        return cls(
+            fmean(measured.per_s for measured in several), fmean(measured.target_per_s for measured in several), settled
+        )
 
     @property
     def sustained(self) -> bool:

@@ -31,12 +31,14 @@ class PendingScaleDown:
 
     def want(self, at_s: float, parallelism: int, *, outside: bool, interval_s: float) -> PendingScaleDown:
         """Return it with one more wish, without those that are older than the interval or no longer the greatest."""
-        kept = (one for one in self.wanted if one.at_s >= at_s - interval_s and one.parallelism > parallelism)
+        kept = (
+            demand for demand in self.wanted if demand.at_s >= at_s - interval_s and demand.parallelism > parallelism
+        )
         return PendingScaleDown(self.first_s, (*kept, Wanted(at_s, parallelism, outside)))
 
     def below(self, parallelism: int) -> bool:
         """Whether every wish is one to scale in from ``parallelism``, and to something."""
-        return all(0 < one.parallelism < parallelism for one in self.wanted)
+        return all(0 < demand.parallelism < parallelism for demand in self.wanted)
 
     def due(self, now_s: float, interval_s: float) -> Wanted | None:
         """Return the greatest wish of the interval once it has lasted that long."""
@@ -44,7 +46,7 @@ class PendingScaleDown:
 
     def to_json(self) -> list[Any]:
         """Return it as JSON-serialisable values."""
-        return [self.first_s, [list(one) for one in self.wanted]]
+        return [self.first_s, [list(demand) for demand in self.wanted]]
 
     @classmethod
     def of_json(cls, values: Sequence[Any]) -> PendingScaleDown:

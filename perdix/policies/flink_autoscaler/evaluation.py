@@ -53,7 +53,7 @@ def evaluate(
 def true_rate(measured: list[Measured], times_s: list[float], vertex: Vertex, options: FlinkAutoscalerOptions) -> float:
     """Return the true processing rate of a vertex: from busy time, or as observed where busy time flatters it."""
     busy = _from_busy_time(measured, times_s, vertex, options)
-    observed = average((one.observed_per_s for one in measured), options.observed_least)
+    observed = average((sample.observed_per_s for sample in measured), options.observed_least)
     if math.isnan(observed):
         return busy
     if not math.isfinite(busy) or busy > observed * (1.0 + options.observed_switch):
@@ -64,13 +64,13 @@ def true_rate(measured: list[Measured], times_s: list[float], vertex: Vertex, op
 def _from_busy_time(
     measured: list[Measured], times_s: list[float], vertex: Vertex, options: FlinkAutoscalerOptions
 ) -> float:
-    counted_per_s = rate(zip(times_s, (one.records_in for one in measured), strict=True))
+    counted_per_s = rate(zip(times_s, (sample.records_in for sample in measured), strict=True))
     if options.busy_aggregator == "AVG":
-        worked_ms = zip(times_s, (one.busy_ms for one in measured), strict=True)
+        worked_ms = zip(times_s, (sample.busy_ms for sample in measured), strict=True)
         processed_per_s, share = counted_per_s, rate(worked_ms) / vertex.parallelism / 1_000.0
     else:
-        share = average(one.load for one in measured)
-        metered_per_s = math.nan if vertex.is_source else average(one.in_per_s for one in measured)
+        share = average(sample.load for sample in measured)
+        metered_per_s = math.nan if vertex.is_source else average(sample.in_per_s for sample in measured)
         processed_per_s = counted_per_s if math.isnan(metered_per_s) else metered_per_s
     if processed_per_s == 0 or share == 0:
         return math.inf

@@ -47,7 +47,9 @@ class Graph:
     @cached_property
     def outputs(self) -> Mapping[str, tuple[str, ...]]:
         """Vertex -> the vertices that it feeds."""
-        return {one.name: tuple(v.name for v in self.vertices if one.name in v.inputs) for one in self.vertices}
+        return {
+            vertex.name: tuple(v.name for v in self.vertices if vertex.name in v.inputs) for vertex in self.vertices
+        }
 
 
 @dataclass(frozen=True)

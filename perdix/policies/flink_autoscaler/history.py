@@ -46,7 +46,7 @@ def remembered(history: Sequence[Rescale], new: Rescale, options: FlinkAutoscale
 
     A rescale that was decided and never carried out is replaced: it taught nothing.
     """
-    kept = [one for one in history if one.at_s > new.at_s - options.history_age_s]
+    kept = [rescale for rescale in history if rescale.at_s > new.at_s - options.history_age_s]
     if kept and kept[-1].before == new.before != kept[-1].after:
         kept = kept[:-1]
     return (*kept, new)[-options.history_count :]
@@ -59,13 +59,13 @@ def scalability(history: Sequence[Rescale], options: FlinkAutoscalerOptions) -> 
     """
     if len(history) < options.scalability_least:
         return 1.0
-    smallest = min(one.before for one in history)
-    basis = [one for one in history if one.before == smallest][-1]
+    smallest = min(rescale.before for rescale in history)
+    basis = [rescale for rescale in history if rescale.before == smallest][-1]
     each_per_s = basis.true_per_s / basis.before
-    rates = math.fsum(one.before * one.true_per_s for one in history)
+    rates = math.fsum(rescale.before * rescale.true_per_s for rescale in history)
     if not math.isfinite(rates) or not each_per_s > 0:
         return 1.0
-    worth = rates / (each_per_s * math.fsum(one.before**2 for one in history))
+    worth = rates / (each_per_s * math.fsum(rescale.before**2 for rescale in history))
     return math.ceil(round(100.0 * min(max(worth, options.scalability_min), 1.0), 9)) / 100.0
 
 

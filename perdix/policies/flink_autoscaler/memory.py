@@ -40,7 +40,7 @@ class Memory:
             "scale_out": self.scale_out,
             "asked": self.asked and finite_or_null(self.asked),
             "samples": [_of_sample(sample) for sample in self.samples],
-            "history": [finite_or_null(one) for one in self.state.history.get(JOB, ())],
+            "history": [finite_or_null(value) for value in self.state.history.get(JOB, ())],
             "restarts": [finite_or_null(restart) for restart in self.state.restarts],
             "pending": pending and pending.to_json(),
         }
@@ -53,9 +53,9 @@ class Memory:
         scale_out = part_of(found.get("scale_out"), int) or 0
         due_below = pending is not None and pending.first_s <= now_s and pending.below(scale_out)
         return cls(
-            tuple(one for one in parts_of(found.get("samples"), _sample) if one.at_s < now_s),
+            tuple(sample for sample in parts_of(found.get("samples"), _sample) if sample.at_s < now_s),
             JobState(
-                {JOB: tuple(one for one in history if one.at_s <= now_s)} if history else {},
+                {JOB: tuple(rescale for rescale in history if rescale.at_s <= now_s)} if history else {},
                 {JOB: pending} if pending is not None and due_below else {},
                 tuple(parts_of(found.get("restarts"), Restart.of_json)),
             ),

@@ -82,7 +82,7 @@ class FlinkAutoscaler:
             memory = Memory((), carried_out(memory.state, restart, options))
         samples = gather(memory.samples, seen.started_s, now_s, options).samples
         sample = self._sample(situation, seen, samples[-1] if samples else None)
-        earlier = [one.vertices[JOB].observed_per_s for one in samples]
+        earlier = [sample.vertices[JOB].observed_per_s for sample in samples]
         observed = observed_per_s(sample, 0.0, earlier, options)
         span_s = options.stabilisation_s + options.window_s
         samples = appended(samples, Sample(now_s, {JOB: replace(sample, observed_per_s=observed)}), span_s)

@@ -98,8 +98,8 @@ class Btu:
         due = self._due(situation, ends, again)
         plan = Plan(situation, fleet, due=due, cached_factor=self.options.cached_factor)
         wanted = self._wanted(situation, fleet, triggers)
-        growing = {one.operator for one in wanted}
-        spares = {name: one for name, one in self._spares(situation, fleet).items() if name not in growing}
+        growing = {change.operator for change in wanted}
+        spares = {name: spare for name, spare in self._spares(situation, fleet).items() if name not in growing}
         self._scale_out(plan, wanted, spares if self.options.make_room else {})
         again |= self._go_on(plan, ends)
         again |= self._end_units(plan, due, ends, triggers, spares)
@@ -110,7 +110,7 @@ class Btu:
 
         A type of which an instance starts already has what it asked for at an earlier look.
         """
-        lacking = {name: one.least - fleet.count(name) for name, one in sorted(situation.operators.items())}
+        lacking = {name: operator.least - fleet.count(name) for name, operator in sorted(situation.operators.items())}
         slow = [n for n, found in triggers.items() if found.needed and lacking[n] <= 0 and not fleet.starting(n)]
         slow.sort(key=lambda name: (-triggers[name].excess, name))
         added = [Wanted(name, self._at_most(situation, fleet, name), triggers[name].why) for name in slow]
@@ -162,9 +162,9 @@ class Btu:
         }
 
     def _scale_out(self, plan: Plan, wanted: tuple[Wanted, ...], spares: Mapping[str, Spare]) -> None:
-        for one in wanted:
-            for _ in range(one.instances):
-                if not plan.start(one.operator, one.why, spares):
+        for change in wanted:
+            for _ in range(change.instances):
+                if not plan.start(change.operator, change.why, spares):
                     break
 
     def _go_on(self, plan: Plan, ends: Mapping[str, float]) -> dict[str, float]:
@@ -174,7 +174,9 @@ class Btu:
         """
         again = {}
         for host_id, host in plan.situation.hosts.items():
-            stuck = [one for name in plan.fleet.members for one in plan.members(name) if one.host_id == host_id]
+            stuck = [
+                member for name in plan.fleet.members for member in plan.members(name) if member.host_id == host_id
+            ]
             if not host.releasing or not stuck:
                 continue
             found = simulate(plan, host_id, {})

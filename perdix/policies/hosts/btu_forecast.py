@@ -53,7 +53,7 @@ class BtuForecast(Btu):
         ahead_s = self.options.lead_s
         demands = {name: self._demand(situation, name, ahead_s) for name in situation.operators}
         blind = {name: found for name, found in triggers.items() if demands[name] is None or self.options.react}
-        wanted = {one.operator: one for one in super()._wanted(situation, fleet, blind)}
+        wanted = {change.operator: change for change in super()._wanted(situation, fleet, blind)}
         for name, found in demands.items():
             if found is None:
                 continue

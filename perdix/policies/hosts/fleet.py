@@ -23,19 +23,23 @@ class Fleet:
     def of(cls, situation: HostsSituation) -> Fleet:
         """Return the fleet of a situation."""
         listed = {
-            name: one
-            for name, one in situation.instances.items()
-            if one.host_id in situation.hosts and one.operator in situation.operators
+            name: instance
+            for name, instance in situation.instances.items()
+            if instance.host_id in situation.hosts and instance.operator in situation.operators
         }
         members: dict[str, list[Instance]] = {name: [] for name in situation.operators}
-        for one in sorted(listed.values(), key=lambda instance: instance.instance_id):
-            first = listed.get(one.replaces or "")
-            if not one.stopping and (first is None or first.stopping):
-                members[one.operator].append(one)
-        replaced = [one.replaces for one in listed.values() if not one.stopping and one.replaces in listed]
+        for container in sorted(listed.values(), key=lambda instance: instance.instance_id):
+            first = listed.get(container.replaces or "")
+            if not container.stopping and (first is None or first.stopping):
+                members[container.operator].append(container)
+        replaced = [
+            instance.replaces for instance in listed.values() if not instance.stopping and instance.replaces in listed
+        ]
         rooms = {name: empty_room(host.cores, host.memory_mb, host.images) for name, host in situation.hosts.items()}
-        for one in listed.values():
-            rooms[one.host_id] = rooms[one.host_id].without(need_of(situation.operators[one.operator]))
+        for container in listed.values():
+            rooms[container.host_id] = rooms[container.host_id].without(
+                need_of(situation.operators[container.operator])
+            )
         return cls(
             {name: tuple(found) for name, found in members.items()},
             frozenset(name for name in replaced if name is not None),
@@ -48,7 +52,7 @@ class Fleet:
 
     def starting(self, operator: str) -> int:
         """Return how many of them do not work yet."""
-        return sum(1 for one in self.members[operator] if not one.ready)
+        return sum(1 for member in self.members[operator] if not member.ready)
 
     def working(self, operator: str) -> int:
         """Return how many work."""

@@ -50,14 +50,14 @@ def utilities(
     least, most = min(counts, default=0), max(counts, default=0)
     in_all = sum(standing.scalings for standing in standings.values())
     found = {}
-    for name, one in standings.items():
-        if one.instances < 2 or not _measured(one.duration_s) or not _measured(one.queue_items):
+    for name, standing in standings.items():
+        if standing.instances < 2 or not _measured(standing.duration_s) or not _measured(standing.queue_items):
             found[name] = NEEDED
             continue
-        instances = (one.instances - least) / (most - least) if most > least else 0.0
-        delay = one.duration_s / one.objective_s * (1.0 + penalty)
-        scalings = one.scalings / in_all if in_all else 0.0
-        idle = queue_load if one.queue_items < 1 else 0.0
+        instances = (standing.instances - least) / (most - least) if most > least else 0.0
+        delay = standing.duration_s / standing.objective_s * (1.0 + penalty)
+        scalings = standing.scalings / in_all if in_all else 0.0
+        idle = queue_load if standing.queue_items < 1 else 0.0
         found[name] = (
             1.0
             + given.instances * instances

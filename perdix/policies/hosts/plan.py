@@ -81,11 +81,13 @@ class Plan:
     def members(self, operator: str) -> list[contract.Instance]:
         """Return the instances of a type that are not planned to be stopped, and not under way to another host."""
         found = self.fleet.members[operator]
-        return [one for one in found if one.instance_id not in self.stopped | self.fleet.moving]
+        return [instance for instance in found if instance.instance_id not in self.stopped | self.fleet.moving]
 
     def left(self, operator: str) -> int:
         """Return how many working instances of a type are left by the steps so far."""
-        stopped = sum(1 for one in self.fleet.members[operator] if one.ready and one.instance_id in self.stopped)
+        stopped = sum(
+            1 for member in self.fleet.members[operator] if member.ready and member.instance_id in self.stopped
+        )
         return self.fleet.working(operator) - stopped
 
     def memory(self) -> dict[str, Any]:

@@ -28,8 +28,8 @@ class Release:
 
     def in_words(self) -> str:
         """Return it in words."""
-        gone = Counter(one.operator for one in self.dropped)
-        moved = Counter(f"{one.operator} to {host}" for one, host in self.moved)
+        gone = Counter(instance.operator for instance in self.dropped)
+        moved = Counter(f"{instance.operator} to {host}" for instance, host in self.moved)
         parts = [f"{n} of {name} dropped" for name, n in sorted(gone.items())]
         parts += [f"{n} of {name}" for name, n in sorted(moved.items())]
         return ", ".join(parts) or "it is empty"
@@ -49,8 +49,8 @@ def simulate(plan: Plan, host_id: str, spares: Mapping[str, Spare]) -> Release |
     for name in plan.fleet.members:
         may = spares[name].most if name in spares else 0
         may = min(may - plan.dropped[name], plan.left(name) - 1)
-        dropped += [one for one in here if one.operator == name][: max(may, 0)]
-    gone = {one.instance_id for one in dropped}
+        dropped += [instance for instance in here if instance.operator == name][: max(may, 0)]
+    gone = {instance.instance_id for instance in dropped}
     rooms, moved = dict(plan.rooms), []
     operators = plan.situation.operators
     whole = plan.rooms[host_id]
@@ -59,27 +59,27 @@ def simulate(plan: Plan, host_id: str, spares: Mapping[str, Spare]) -> Release |
         of = operators[one.operator]
         return -max(of.cpu_cores / whole.cores, of.memory_mb / whole.memory_mb), one.instance_id
 
-    for one in sorted((one for one in here if one.instance_id not in gone), key=size):
-        need = need_of(operators[one.operator])
+    for instance in sorted((instance for instance in here if instance.instance_id not in gone), key=size):
+        need = need_of(operators[instance.operator])
         for due in (False, True):
             hosts = {name: rooms[name] for name in plan.targets(host_id, due)}
             target = best_host(hosts, need, plan.cached_factor)
             if target is not None:
                 break
         if target is None:
-            return f"no other host has room for {one.operator}"
+            return f"no other host has room for {instance.operator}"
         rooms[target] = rooms[target].without(need)
-        moved.append((one, target))
+        moved.append((instance, target))
     return Release(host_id, tuple(dropped), tuple(moved), rooms)
 
 
 def carry_out(plan: Plan, release: Release, why: str, spares: Mapping[str, Spare]) -> None:
     """Add the steps of a release: what moves, what goes, and the host."""
-    for one, target in release.moved:
+    for instance, target in release.moved:
         plan.given.add(target)
-        plan.add(Migrate(one.instance_id, target), Reason.SCALE_IN, f"{release.host_id} is given back")
-    for one in release.dropped:
-        plan.stop(one, Reason.SCALE_IN, f"{why}, {spares[one.operator].why}")
+        plan.add(Migrate(instance.instance_id, target), Reason.SCALE_IN, f"{release.host_id} is given back")
+    for instance in release.dropped:
+        plan.stop(instance, Reason.SCALE_IN, f"{why}, {spares[instance.operator].why}")
     plan.rooms = dict(release.rooms)
     plan.add(ReleaseHost(release.host_id), Reason.SCALE_IN, why)
     plan.leaving.add(release.host_id)
@@ -94,7 +94,9 @@ def _refused(plan: Plan, host_id: str) -> str | None:
     others = plan.targets(host_id, due=False) + plan.targets(host_id, due=True)
     if not others:
         return "it is the last host"
-    arriving = [one for one in plan.situation.instances.values() if one.host_id == host_id and not one.ready]
-    if any(not one.stopping for one in arriving):
+    arriving = [
+        instance for instance in plan.situation.instances.values() if instance.host_id == host_id and not instance.ready
+    ]
+    if any(not instance.stopping for instance in arriving):
         return f"{arriving[0].operator} only starts on it"
     return None

@@ -129,8 +129,8 @@ class Plan:
         course = self.course
         rows = np.column_stack([course.begins_s, course.lasts_s, course.per_s]).tolist()
         return tuple(
-            Planned(after_s, load, one.workers, one.late_s / lasts_s, one.cost, lasts_s)
-            for (after_s, lasts_s, load), one in zip(rows, self.stages, strict=True)
+            Planned(after_s, load, stage.workers, stage.late_s / lasts_s, stage.cost, lasts_s)
+            for (after_s, lasts_s, load), stage in zip(rows, self.stages, strict=True)
         )
 
 

@@ -207,15 +207,15 @@ def _sizes(situation: Situation, memory: Mapping[str, Any]) -> Sizes | None:
     """Return the sizes whose capacity is known, what runs among them; ``None`` where that is not known."""
     bounds, runs = situation.bounds, situation.scale_out
     usable = [
-        one
-        for n, one in sorted(situation.capacities.items())
-        if (bounds.minimum <= n <= bounds.maximum or n == runs) and one.usable
+        estimate
+        for n, estimate in sorted(situation.capacities.items())
+        if (bounds.minimum <= n <= bounds.maximum or n == runs) and estimate.usable
     ]
-    if runs not in [one.scale_out for one in usable]:
+    if runs not in [estimate.scale_out for estimate in usable]:
         return None
-    found = np.array([one.per_s for one in usable])
-    log_sd = np.array([one.log_sd for one in usable])
-    workers_of = np.array([one.scale_out for one in usable])
+    found = np.array([estimate.per_s for estimate in usable])
+    log_sd = np.array([estimate.log_sd for estimate in usable])
+    workers_of = np.array([estimate.scale_out for estimate in usable])
     # A smaller size is found out once it runs, and is left again: what is not known of it does not come anew with each
     # minute. Of larger ones the safe one is taken at once, for who is behind cannot try.
     sure = np.minimum(log_sd, log_sd[workers_of == runs])

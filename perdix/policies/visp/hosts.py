@@ -50,9 +50,9 @@ class Placement:
         """Return host -> room that is left."""
         return {
             name: empty_room(options.host_cores, options.host_memory_mb).without(
-                Need(one.workers * options.worker_cpu_cores, one.workers * options.worker_memory_mb)
+                Need(host.workers * options.worker_cpu_cores, host.workers * options.worker_memory_mb)
             )
-            for name, one in self.hosts.items()
+            for name, host in self.hosts.items()
         }
 
     def moved(self, name: str, by: int) -> Placement:
@@ -66,7 +66,7 @@ class Placement:
         More than was placed go where Algorithm 2 puts them, onto new hosts that are leased from now on where there is
         no room. Fewer have left the emptiest hosts: those hosts stay leased until their units end.
         """
-        rooms, counts = self.rooms(options), {name: one.workers for name, one in self.hosts.items()}
+        rooms, counts = self.rooms(options), {name: host.workers for name, host in self.hosts.items()}
         whole = empty_room(options.host_cores, options.host_memory_mb)
         missing = scale_out - sum(counts.values())
         while missing > 0 and (host := best_host(rooms, options.need)) is not None:
@@ -79,7 +79,7 @@ class Placement:
         for host in sorted(counts, key=lambda name: (counts[name], name)):
             gone = min(max(-missing, 0), counts[host])
             counts[host], missing = counts[host] - gone, missing + gone
-        return Placement({name: replace(one, workers=counts[name]) for name, one in leased.items()})
+        return Placement({name: replace(host, workers=counts[name]) for name, host in leased.items()})
 
     def after(self, steps: Sequence[Step], now_s: float) -> Placement:
         """Return the placement once all steps are carried out."""
@@ -95,18 +95,18 @@ class Placement:
                 case Migrate(instance_id, host_id):
                     found = found.moved(_host_of(instance_id), -1).moved(host_id, 1)
                 case ReleaseHost(host_id):
-                    found = Placement({name: one for name, one in found.hosts.items() if name != host_id})
+                    found = Placement({name: host for name, host in found.hosts.items() if name != host_id})
         return found
 
     def listed(self, options: VispOptions, now_s: float) -> tuple[dict[str, Host], dict[str, Instance]]:
         """Return hosts and instances as policies of hosts know them."""
         hosts, instances = {}, {}
-        for name, one in self.hosts.items():
+        for name, host in self.hosts.items():
             end_s = self.end_s(name, options, now_s)
             hosts[name] = Host(
-                name, options.host_cores, options.host_memory_mb, one.since_s, end_s, frozenset({WORKER})
+                name, options.host_cores, options.host_memory_mb, host.since_s, end_s, frozenset({WORKER})
             )
-            for k in range(one.workers):
+            for k in range(host.workers):
                 key = f"{name}/{k + 1:03d}"
                 instances[key] = Instance(key, WORKER, name)
         return hosts, instances
@@ -130,17 +130,17 @@ class Placement:
 
     def to_json(self) -> dict[str, list[float]]:
         """Return it as JSON-serialisable values."""
-        return {name: [one.since_s, one.workers] for name, one in self.hosts.items()}
+        return {name: [host.since_s, host.workers] for name, host in self.hosts.items()}
 
     @classmethod
     def read(cls, value: Any, options: VispOptions, now_s: float) -> Placement | None:
         """Return what was remembered, ``None`` where it cannot be: unreadable, in the future, or more than fits."""
-        found = part_of(value, lambda kept: {str(name): _leased(one) for name, one in kept.items()})
+        found = part_of(value, lambda kept: {str(name): _leased(host) for name, host in kept.items()})
         if found is None:
             return None
         whole = empty_room(options.host_cores, options.host_memory_mb)
         fitting = room_for(whole, options)
-        possible = all(0 <= one.workers <= fitting and one.since_s <= now_s for one in found.values())
+        possible = all(0 <= host.workers <= fitting and host.since_s <= now_s for host in found.values())
         return cls(found) if possible else None
 
 

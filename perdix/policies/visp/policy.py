@@ -295,7 +295,7 @@ def _changes(decided: HostsDecision, said: str) -> str:
     more = [f"{workers(count)} more on {host_id}" for host_id, count in come.items()]
     fewer = [f"{workers(go)} fewer"] if go else []
     parts += [f"{_named(names)} {what}" for what, names in ends.items()]
-    return ", ".join([*more, *fewer, *parts, *(one for one in why if one != said)])
+    return ", ".join([*more, *fewer, *parts, *(reason for reason in why if reason != said)])
 
 
 def _named(hosts: list[str]) -> str:

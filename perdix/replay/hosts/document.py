@@ -25,10 +25,12 @@ FIGURES = (
 def hosts_document(campaign: HostsCampaign) -> dict[str, Any]:
     """Return everything but the seconds; keys are described in ``docs/json.md``."""
     setup = campaign.setup
-    results = [result(one.outcome) for one in campaign.played]
+    results = [result(replay.outcome) for replay in campaign.played]
     found = {
         "results": results,
-        "summary": [_summary(pattern, one.label, results) for pattern in setup.patterns for one in setup.contenders],
+        "summary": [
+            _summary(pattern, contender.label, results) for pattern in setup.patterns for contender in setup.contenders
+        ],
     }
     return dict(finite(enveloped(SCHEMA, question(setup), found, campaign)))
 
@@ -87,7 +89,9 @@ def result(outcome: HostsOutcome) -> dict[str, Any]:
 
 def write_hosts_series(played: Sequence[HostsPlayed], folder: Path) -> list[Path]:
     """Write each replay's course to ``<pattern>-<policy>-seed-<seed>.parquet``: a row per second and operator."""
-    names = (f"{slug(one.outcome.pattern)}-{slug(one.outcome.policy)}-seed-{one.outcome.seed}" for one in played)
+    names = (
+        f"{slug(replay.outcome.pattern)}-{slug(replay.outcome.policy)}-seed-{replay.outcome.seed}" for replay in played
+    )
     return write_tables(zip(names, map(_columns, played), strict=True), folder)
 
 
@@ -114,7 +118,7 @@ def hosts_folder_name(setup: HostsSetup) -> str:
 
 def _summary(pattern: str, policy: str, results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return mean, sd, min and max over seeds of every figure and of every bill."""
-    mine = [one for one in results if one["pattern"] == pattern and one["policy"] == policy]
+    mine = [row for row in results if row["pattern"] == pattern and row["policy"] == policy]
     return {"pattern": pattern, "policy": policy, "seeds": len(mine), **known_spreads(mine, (*FIGURES, "bills"))}
 
 

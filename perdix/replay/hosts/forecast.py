@@ -37,7 +37,7 @@ class ArrivalForecasts:
         """Return operator -> forecast from the end of what was measured; empty where there is none yet."""
         if self._family is None or len(measured) * every_s < FIRST_S:
             return {}
-        new = [[one.arrived_per_s for one in row.values()] for row in measured[len(self._rates) :]]
+        new = [[rates.arrived_per_s for rates in row.values()] for row in measured[len(self._rates) :]]
         if new:
             self._rates = np.concatenate((self._rates.reshape(-1, len(new[0])), new))
         rates = self._rates

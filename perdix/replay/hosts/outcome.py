@@ -134,7 +134,9 @@ def bill(
     """Return what leases cost: every unit that was begun before the end of the run is paid whole."""
     unit_s = billing.unit_s
     paid = [billing.paid_s(lease.leased_s) for lease in leases]
-    unused = [0.0 if one.kept or one.died else paid_s - one.leased_s for one, paid_s in zip(leases, paid, strict=True)]
+    unused = [
+        0.0 if lease.kept or lease.died else paid_s - lease.leased_s for lease, paid_s in zip(leases, paid, strict=True)
+    ]
     cost = sum(paid) / 3_600.0 * price_per_h
     late = max(look_every_s, 0.05 * unit_s)
     return Bill(
@@ -142,7 +144,7 @@ def bill(
         round(sum(paid) / unit_s),
         cost,
         sum(unused),
-        sum(one > late for one in unused),
+        sum(seconds > late for seconds in unused),
         {level: cost + penalty for level, penalty in penalties.items()},
     )
 

@@ -28,7 +28,11 @@ def draw_hosts_campaign(campaign: HostsCampaign, folder: Path) -> list[Path]:
     setup = campaign.setup
     paths: list[Path] = []
     for pattern in setup.patterns:
-        mine = [one for one in campaign.played if (one.outcome.pattern, one.outcome.seed) == (pattern, setup.seeds[0])]
+        mine = [
+            replay
+            for replay in campaign.played
+            if (replay.outcome.pattern, replay.outcome.seed) == (pattern, setup.seeds[0])
+        ]
         paths += draw_columns(mine, hosts_picture, folder, f"{slug(setup.topology.name)}-{slug(pattern)}")
     return paths
 
@@ -40,13 +44,13 @@ def hosts_picture(played: Sequence[HostsPlayed]) -> Figure:
     figure, grid = canvas(
         2, len(played), width_in=max(COLUMN_IN * len(played), 6.0), height_in=5.2, height_ratios=(3, 2), same_x=True
     )
-    most = max(float(_instances(one).max()) for one in played)
-    volume = max(float(one.course.machines.max()) for one in played) or 1.0
-    hosts = max(float(one.course.hosts.max()) for one in played)
-    for column, one in enumerate(played):
-        _draw_instances(grid[0, column], one, 1.12 * most, volume)
-        _draw_hosts(grid[1, column], one, hosts + 1.0)
-    share_axes(grid, [len(one.course) for one in played])
+    most = max(float(_instances(replay).max()) for replay in played)
+    volume = max(float(replay.course.machines.max()) for replay in played) or 1.0
+    hosts = max(float(replay.course.hosts.max()) for replay in played)
+    for column, replay in enumerate(played):
+        _draw_instances(grid[0, column], replay, 1.12 * most, volume)
+        _draw_hosts(grid[1, column], replay, hosts + 1.0)
+    share_axes(grid, [len(replay.course) for replay in played])
     handles = [
         Line2D([], [], color=BLUE, lw=1.6, label="instances"),
         Line2D([], [], color=ORANGE, lw=1.6, label="hosts"),

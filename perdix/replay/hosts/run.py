@@ -61,7 +61,7 @@ def play(
         memory = decision.memory
         carried = carry_out(twin, decision)
         steps += carried
-        problems += [f"at {one.at_s} s: {one.action}: {one.refused}" for one in carried if one.refused is not None]
+        problems += [f"at {step.at_s} s: {step.action}: {step.refused}" for step in carried if step.refused is not None]
         sentences.append((twin.second, decision.sentence))
     problems += forecasts.notes
     outcome = _outcome(

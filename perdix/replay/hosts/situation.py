@@ -41,17 +41,19 @@ def situation_of(
             name,
             limits.cores,
             limits.memory_mb,
-            float(twin.start_s + one.leased_s),
-            float(twin.start_s + one.paid_until_s(now, twin.unit_s)),
-            frozenset(image for image, at_s in one.images.items() if at_s <= now),
-            one.ready_s <= now,
-            one.releasing,
+            float(twin.start_s + host.leased_s),
+            float(twin.start_s + host.paid_until_s(now, twin.unit_s)),
+            frozenset(image for image, at_s in host.images.items() if at_s <= now),
+            host.ready_s <= now,
+            host.releasing,
         )
-        for name, one in twin.hosts.items()
+        for name, host in twin.hosts.items()
     }
     instances = {
-        name: contract.Instance(name, one.operator, one.host_id, one.ready, one.stopping, one.replaces)
-        for name, one in twin.fleet.containers.items()
+        name: contract.Instance(
+            name, container.operator, container.host_id, container.ready, container.stopping, container.replaces
+        )
+        for name, container in twin.fleet.containers.items()
     }
     return contract.HostsSituation(
         now_s=float(twin.now_s),
@@ -60,8 +62,8 @@ def situation_of(
         host_cores=limits.cores,
         host_memory_mb=limits.memory_mb,
         operators={
-            name: contract.OperatorType(name, one.cpu_cores, one.memory_mb, one.duration_s)
-            for name, one in twin.topology.operators.items()
+            name: contract.OperatorType(name, operator.cpu_cores, operator.memory_mb, operator.duration_s)
+            for name, operator in twin.topology.operators.items()
         },
         hosts=hosts,
         instances=instances,

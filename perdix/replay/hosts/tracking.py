@@ -20,12 +20,12 @@ def hosts_comparison(
     if not campaign.played:
         raise ValueError("no replay came to its end, so there is nothing to record")
     found, setup = hosts_document(campaign), campaign.setup
-    ended = [one for one in found["summary"] if one["seeds"]]
+    ended = [row for row in found["summary"] if row["seeds"]]
     return Comparison(
         experiment=EXPERIMENT,
         kind="replay-hosts",
         name=f"{setup.topology.name}, {', '.join(setup.patterns)}",
-        compared=[_compared(one, found, campaign) for one in ended],
+        compared=[_compared(replay, found, campaign) for replay in ended],
         data=TrainingData(
             name=setup.topology.name,
             location=f"conf/topologies/{setup.topology.name}.yaml",
@@ -70,8 +70,10 @@ def _means(name: str, spread: Mapping[str, Any] | None) -> dict[str, float]:
 
 def _compared(summary: Mapping[str, Any], found: Mapping[str, Any], campaign: HostsCampaign) -> Compared:
     policy, pattern = summary["policy"], summary["pattern"]
-    asked = next(one for one in found["policies"] if one["label"] == policy)
-    mine = [one for one in campaign.played if (one.outcome.policy, one.outcome.pattern) == (policy, pattern)]
+    asked = next(entry for entry in found["policies"] if entry["label"] == policy)
+    mine = [
+        replay for replay in campaign.played if (replay.outcome.policy, replay.outcome.pattern) == (policy, pattern)
+    ]
     return Compared(
         name=f"{pattern}: {policy}",
         metrics=flat_means(summary),
@@ -84,7 +86,11 @@ def _compared(summary: Mapping[str, Any], found: Mapping[str, Any], campaign: Ho
         },
         tags={"perdix.policy": policy, "perdix.rule": asked["policy"], "perdix.pattern": pattern},
         series=_series(mine[0]),
-        document={"results": [one for one in found["results"] if (one["policy"], one["pattern"]) == (policy, pattern)]},
+        document={
+            "results": [
+                result for result in found["results"] if (result["policy"], result["pattern"]) == (policy, pattern)
+            ]
+        },
     )
 
 

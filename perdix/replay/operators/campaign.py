@@ -43,7 +43,9 @@ class DataflowSetup:
     def cases(self) -> tuple[DataflowCase, ...]:
         """Return a case per seed and contender; for one seed all meet the same luck."""
         return tuple(
-            DataflowCase(one, self.parameters, seed, self.seconds) for seed in self.seeds for one in self.contenders
+            DataflowCase(contender, self.parameters, seed, self.seconds)
+            for seed in self.seeds
+            for contender in self.contenders
         )
 
 

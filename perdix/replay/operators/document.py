@@ -23,7 +23,7 @@ FIGURES = (
 def dataflow_document(campaign: DataflowCampaign) -> dict[str, Any]:
     """Return everything but the seconds; keys are described in ``docs/json.md``."""
     setup = campaign.setup
-    results = [result(one.outcome) for one in campaign.played]
+    results = [result(replay.outcome) for replay in campaign.played]
     found = {
         "results": results,
         "summary": [
@@ -93,7 +93,7 @@ def result(outcome: DataflowOutcome) -> dict[str, Any]:
 def write_dataflow_series(played: Sequence[DataflowPlayed], folder: Path) -> list[Path]:
     """Write each replay's course to ``<policy>-seed-<seed>.parquet``: a row per second and operator."""
     return write_tables(
-        ((f"{slug(one.outcome.policy)}-seed-{one.outcome.seed}", _columns(one)) for one in played), folder
+        ((f"{slug(replay.outcome.policy)}-seed-{replay.outcome.seed}", _columns(replay)) for replay in played), folder
     )
 
 
@@ -118,13 +118,13 @@ def dataflow_folder_name(setup: DataflowSetup) -> str:
 def _summary(policy: str, results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return mean, sd, min and max over seeds of every figure, and what was run at the end how often."""
     ends: dict[str, int] = {}
-    for one in results:
-        key = ", ".join(f"{name} {count}" for name, count in one["parallelism"].items())
+    for row in results:
+        key = ", ".join(f"{name} {count}" for name, count in row["parallelism"].items())
         ends[key] = ends.get(key, 0) + 1
     return {
         "policy": policy,
         "seeds": len(results),
-        "converged": sum(one["converged_s"] is not None for one in results),
+        "converged": sum(row["converged_s"] is not None for row in results),
         "ends": ends,
         **known_spreads(results, FIGURES),
     }
@@ -136,7 +136,7 @@ def _phase(phase: Phase) -> dict[str, Any]:
         "until_s": phase.until_s,
         "target_per_s": dict(phase.target_per_s),
         "steps": phase.steps,
-        "path": [dict(one) for one in phase.path],
+        "path": [dict(step) for step in phase.path],
         "optimum": _plain(phase.optimum),
         "overshoot": _plain(phase.overshoot),
         "converged_s": phase.converged_s,

@@ -173,7 +173,7 @@ def bound_instance_s(parameters: DataflowParameters, phases: Sequence[Phase]) ->
 
 def scalable(parameters: DataflowParameters) -> tuple[str, ...]:
     """Return the operators that may be scaled."""
-    return tuple(name for name, one in parameters.operators.items() if one.may_scale)
+    return tuple(name for name, operator in parameters.operators.items() if operator.may_scale)
 
 
 def oscillations(path: Sequence[Parallelism]) -> int:
@@ -182,7 +182,7 @@ def oscillations(path: Sequence[Parallelism]) -> int:
     for name in path[0] if path else ():
         moves = [after[name] - before[name] for before, after in pairwise(path)]
         signs = [move > 0 for move in moves if move != 0]
-        count += sum(one != other for one, other in pairwise(signs))
+        count += sum(sign != other for sign, other in pairwise(signs))
     return count
 
 

@@ -28,7 +28,7 @@ POINTS = 120  # of a rate's line, about: each the mean of the seconds before it
 def draw_dataflow_campaign(campaign: DataflowCampaign, folder: Path) -> list[Path]:
     """Draw the first seed of every policy, four policies to a picture, and return the files."""
     setup = campaign.setup
-    played = [one for one in campaign.played if one.outcome.seed == setup.seeds[0]]
+    played = [replay for replay in campaign.played if replay.outcome.seed == setup.seeds[0]]
     return draw_columns(
         played, lambda some: dataflow_picture(some, setup.parameters), folder, slug(setup.parameters.name)
     )
@@ -44,10 +44,10 @@ def dataflow_picture(played: Sequence[DataflowPlayed], parameters: DataflowParam
     shown = scalable(parameters)
     colours = {name: CYCLE[k % len(CYCLE)] for k, name in enumerate(shown)}
     rates, instances = _tops(played, shown)
-    for column, one in enumerate(played):
-        _rates(grid[0, column], one, rates)
-        _instances(grid[1, column], one, colours, instances)
-    share_axes(grid, [len(one.course.stretch) for one in played])
+    for column, replay in enumerate(played):
+        _rates(grid[0, column], replay, rates)
+        _instances(grid[1, column], replay, colours, instances)
+    share_axes(grid, [len(replay.course.stretch) for replay in played])
     handles = [Line2D([], [], color=colours[name], lw=2.0, label=name) for name in shown]
     handles += [
         Line2D([], [], color=GREY, lw=1.2, ls=(0, (1, 1.4)), label="least that sustains the rates"),
@@ -89,9 +89,11 @@ def _instances(axes: Axes, one: DataflowPlayed, colours: dict[str, str], top: fl
 
 def _tops(played: Sequence[DataflowPlayed], shown: Sequence[str]) -> tuple[float, float]:
     """Return the tops of both axes, the same for all: rates up to half above the target, since catching up is fast."""
-    target = max(float(one.course.total(one.course.stretch.target).max()) for one in played)
-    emitted = max(float(_smooth(one.course.total(one.course.stretch.processed)).max()) for one in played)
-    most = max(float(one.course.stretch.instances[:, one.course.of(name)].max()) for one in played for name in shown)
+    target = max(float(replay.course.total(replay.course.stretch.target).max()) for replay in played)
+    emitted = max(float(_smooth(replay.course.total(replay.course.stretch.processed)).max()) for replay in played)
+    most = max(
+        float(replay.course.stretch.instances[:, replay.course.of(name)].max()) for replay in played for name in shown
+    )
     return min(1.1 * max(target, emitted), 1.6 * target) or 1.0, 1.1 * most
 
 

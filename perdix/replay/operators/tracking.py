@@ -22,12 +22,12 @@ def dataflow_comparison(
     if not campaign.played:
         raise ValueError("no replay came to its end, so there is nothing to record")
     found, parameters = dataflow_document(campaign), campaign.setup.parameters
-    ended = [one for one in found["summary"] if one["seeds"]]
+    ended = [row for row in found["summary"] if row["seeds"]]
     return Comparison(
         experiment=EXPERIMENT,
         kind="replay-dataflow",
         name=f"{parameters.name}, {campaign.setup.length_s} s",
-        compared=[_compared(one, found, campaign) for one in ended],
+        compared=[_compared(replay, found, campaign) for replay in ended],
         data=TrainingData(
             name=parameters.name,
             location=f"conf/dataflows/{parameters.name}.yaml",
@@ -50,8 +50,8 @@ def dataflow_comparison(
 
 def _compared(summary: Mapping[str, Any], found: Mapping[str, Any], campaign: DataflowCampaign) -> Compared:
     policy = summary["policy"]
-    asked = next(one for one in found["policies"] if one["label"] == policy)
-    mine = [one for one in campaign.played if one.outcome.policy == policy]
+    asked = next(entry for entry in found["policies"] if entry["label"] == policy)
+    mine = [replay for replay in campaign.played if replay.outcome.policy == policy]
     metrics = {name: summary[name]["mean"] for name in FIGURES if summary.get(name)}
     return Compared(
         name=policy,
@@ -59,7 +59,7 @@ def _compared(summary: Mapping[str, Any], found: Mapping[str, Any], campaign: Da
         parameters={"policy": policy, "interval_s": asked["interval_s"], "options": str(asked["options"])},
         tags={"perdix.policy": policy, "perdix.rule": asked["policy"]},
         series=_series(mine[0], scalable(campaign.setup.parameters)),
-        document={"results": [one for one in found["results"] if one["policy"] == policy]},
+        document={"results": [result for result in found["results"] if result["policy"] == policy]},
     )
 
 

@@ -90,7 +90,7 @@ class Job(BaseModel):
     def names(self) -> Mapping[str, str]:
         """Vertex id -> what it is called: its name where no other has it, else its id."""
         names = [vertex.name for vertex in self.vertices]
-        return {one.id: one.name if names.count(one.name) == 1 else one.id for one in self.vertices}
+        return {vertex.id: vertex.name if names.count(vertex.name) == 1 else vertex.id for vertex in self.vertices}
 
     @property
     def parallelism(self) -> int:
@@ -216,7 +216,7 @@ class Configuration(RootModel[list[Setting]]):
 
     def values(self) -> Mapping[str, str]:
         """Return key -> value."""
-        return {one.key: one.value for one in self.root}
+        return {pair.key: pair.value for pair in self.root}
 
 
 class Version(BaseModel):

@@ -52,31 +52,33 @@ def read_dataflow(flink: HttpTarget, job: Job, *, slots: int, running: Running) 
     for vertex in job.vertices:
         place = f"/jobs/{job.jid}/vertices/{vertex.id}"
         subtasks = flink.asked("GET", place, Subtasks).subtasks
-        feeding = tuple(dict.fromkeys(job.names[one.id] for one in inputs.get(vertex.id, ())))
+        feeding = tuple(dict.fromkeys(job.names[edge.id] for edge in inputs.get(vertex.id, ())))
         operators[job.names[vertex.id]] = OperatorReading(
             feeding,
             vertex.max_parallelism,
             _counters(subtasks),
             tuple(subtask.start_ms for subtask in subtasks),
             None if feeding else _pending_records(flink, place),
-            any(one.ship_strategy == HASH for one in inputs.get(vertex.id, ())),
+            any(edge.ship_strategy == HASH for edge in inputs.get(vertex.id, ())),
         )
     return DataflowReading(job.now / 1_000.0, operators, slots, running)
 
 
 def _counters(subtasks: list[Subtask]) -> SubtaskCounters:
     rows = [
-        (one.busy_ms, one.idle_ms, one.back_pressured_ms, one.read, one.written) if one.complete else (np.nan,) * 5
-        for one in (subtask.metrics for subtask in subtasks)
+        (metrics.busy_ms, metrics.idle_ms, metrics.back_pressured_ms, metrics.read, metrics.written)
+        if metrics.complete
+        else (np.nan,) * 5
+        for metrics in (subtask.metrics for subtask in subtasks)
     ]
     return SubtaskCounters(*np.array(rows, dtype=np.float64).reshape(len(rows), 5).T)
 
 
 def _pending_records(flink: HttpTarget, place: str) -> float | None:
-    ids = [one.id for one in flink.asked("GET", f"{place}/subtasks/metrics", MetricIds).root]
+    ids = [metric.id for metric in flink.asked("GET", f"{place}/subtasks/metrics", MetricIds).root]
     names = [name for name in ids if name.endswith(PENDING)]
     if not names:
         return None
     asked = ",".join(quote(name, safe="") for name in names)
     sums = flink.asked("GET", f"{place}/subtasks/metrics?get={asked}&agg=sum", MetricSums).root
-    return sum(one.sum for one in sums) if sums else None
+    return sum(total.sum for total in sums) if sums else None

@@ -42,9 +42,9 @@ class Placement:
         Subtasks of the same number share a slot in all vertices that are as wide.
         """
         fed = {node.id for node in job.plan.nodes if node.inputs}
-        widest = [one for one in job.vertices if one.parallelism == job.parallelism]
-        vertex = next((one for one in widest if one.id in fed), widest[0])
+        widest = [vertex for vertex in job.vertices if vertex.parallelism == job.parallelism]
+        vertex = next((vertex_of for vertex_of in widest if vertex_of.id in fed), widest[0])
         placed = self._flink.asked("GET", f"/jobs/{job.jid}/vertices/{vertex.id}", Placed).subtasks
-        workers = tuple(one.worker for one in sorted(placed, key=lambda one: one.subtask))
+        workers = tuple(subtask.worker for subtask in sorted(placed, key=lambda one: one.subtask))
         alone = len(set(workers)) == len(workers) == job.parallelism and all(workers)
         return Subtasks(workers, vertex.max_parallelism) if alone else None

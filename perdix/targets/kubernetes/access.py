@@ -53,7 +53,7 @@ def _load_in_pod(configuration: Any) -> str:
 def _load_kubeconfig(configuration: Any, settings: KubernetesSettings, not_in_pod: str) -> None:
     files = str(settings.kubeconfig or os.environ.get("KUBECONFIG") or "~/.kube/config")
     place = f"kubeconfig {files}"
-    if not any(Path(one).expanduser().is_file() for one in files.split(os.pathsep) if one):
+    if not any(Path(file).expanduser().is_file() for file in files.split(os.pathsep) if file):
         pod = f"this is no pod with a service account ({not_in_pod}), and " if not_in_pod else ""
         message = f"{pod}{place} is not there; name one with 'kubeconfig'"
         raise TargetError(message, retriable=False, fault=Fault.LASTING)

@@ -60,13 +60,13 @@ def _edges(path: Path, lines: Sequence[tuple[int, str]]) -> Topology:
             if not is_header(line, line):
                 aside.append(SetAside(path.name, number, f"'{line[:80]}' is not an edge; {TOPOLOGY_LINE}"))
             continue
-        other = next((one for one in both if operators.get(one.id, one) != one), None)
+        other = next((operator for operator in both if operators.get(operator.id, operator) != operator), None)
         if other is not None:
             known = operators[other.id]
             reason = f"operator '{other.id}' is {known.name} on {known.instances} in an earlier line; make them agree"
             aside.append(SetAside(path.name, number, reason))
             continue
-        operators.update((one.id, one) for one in both)
+        operators.update((operator.id, operator) for operator in both)
         edges[both[0].id, both[1].id] = None
     return Topology(tuple(operators.values()), tuple(edges), tuple(aside))
 

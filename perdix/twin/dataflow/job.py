@@ -133,7 +133,7 @@ class DataflowTwin:
     def lag_records(self) -> Mapping[str, float]:
         """Source -> records that wait before it; sources that are no log are left out."""
         sources = self.parameters.sources
-        return {name: self._lag[self._numbers[name]] for name, one in sources.items() if one.kind == "log"}
+        return {name: self._lag[self._numbers[name]] for name, source in sources.items() if source.kind == "log"}
 
     @property
     def queues(self) -> Mapping[tuple[str, str], float]:
@@ -221,9 +221,9 @@ class DataflowTwin:
         self._started_s, self._down_until_s = self._now_s, None
         operators = self.parameters.operators
         deployed = [(operators[name], self._parallelism[name]) for name in self.graph.names]
-        self._shares = [physics.shares(instances, one.hottest) for one, instances in deployed]
-        self._capacity = [one.capacity(instances) for one, instances in deployed]
-        self._seen_cost_s = [one.seen_cost_s(instances) for one, instances in deployed]
+        self._shares = [physics.shares(instances, operator.hottest) for operator, instances in deployed]
+        self._capacity = [operator.capacity(instances) for operator, instances in deployed]
+        self._seen_cost_s = [operator.seen_cost_s(instances) for operator, instances in deployed]
         # The first buffer to be full holds up all: with a hot instance that is its own.
         self._bounds = [
             operators[down].buffer_records / float(self._shares[self._numbers[down]].max())
@@ -266,9 +266,9 @@ class DataflowTwin:
         for k, cycle in enumerate(self._bursts):
             if cycle is not None:
                 pace[k] /= cycle[at_s % len(cycle)]
-        capacity = [one * factor for one, factor in zip(self._capacity, pace, strict=True)]
+        capacity = [capacity * factor for capacity, factor in zip(self._capacity, pace, strict=True)]
         wishes = [want + max(lag, 0.0) for want, lag in zip(target, self._lag, strict=True)]
-        held = [max(one, 0.0) for one in self._held]
+        held = [max(lag, 0.0) for lag in self._held]
         if self.parameters.back_pressure == "blocking":
             processed, taken = physics.flow(wired, wishes, capacity, held, self._bounds)
             waited_s = self._blocked_s(processed, capacity, wishes, held)

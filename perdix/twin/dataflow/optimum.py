@@ -15,14 +15,14 @@ def demands(parameters: DataflowParameters, source_per_s: Mapping[str, float]) -
     Raises ``ValueError``, naming a source whose rate is not given.
     """
     found: dict[str, float] = {}
-    for name, one in parameters.operators.items():
-        if one.source is not None:
+    for name, operator in parameters.operators.items():
+        if operator.source is not None:
             if name not in source_per_s:
                 raise ValueError(f"the rate of source '{name}' is not given; give records/s for every source")
             found[name] = source_per_s[name]
         else:
             ups = parameters.operators
-            found[name] = sum(found[up] * ups[up].selectivity * share for up, share in one.inputs.items())
+            found[name] = sum(found[up] * ups[up].selectivity * share for up, share in operator.inputs.items())
     return found
 
 
@@ -49,14 +49,14 @@ def optimum(
     """
     needed = demands(parameters, source_per_s)
     found = {}
-    for name, one in parameters.operators.items():
-        if not one.may_scale:
-            found[name] = one.start
+    for name, operator in parameters.operators.items():
+        if not operator.may_scale:
+            found[name] = operator.start
             continue
         asked = parameters if not even else parameters.with_skew(1e-9, (name,))
         least = least_instances(asked, name, needed[name])
         if least is None:
-            hot = "" if one.hottest is None else f", of which the hottest gets {one.hottest:.0%}"
+            hot = "" if operator.hottest is None else f", of which the hottest gets {operator.hottest:.0%}"
             raise ValueError(
                 f"operator '{name}' cannot take {needed[name]:,.0f} records/s with its {parameters.maximum(name)} "
                 f"instances{hot}; lower the rates, or raise its maximum"
@@ -72,5 +72,6 @@ def sustains(parameters: DataflowParameters, parallelism: Mapping[str, int], sou
     """Return whether every operator takes what must come to it."""
     needed = demands(parameters, source_per_s)
     return all(
-        one.capacity(parallelism[name]) * BY_ROUNDING >= needed[name] for name, one in parameters.operators.items()
+        operator.capacity(parallelism[name]) * BY_ROUNDING >= needed[name]
+        for name, operator in parameters.operators.items()
     )

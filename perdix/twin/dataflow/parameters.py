@@ -195,7 +195,7 @@ class DataflowParameters(Strict):
     @field_validator("operators")
     @classmethod
     def _a_dataflow(cls, operators: dict[str, OperatorParameters]) -> dict[str, OperatorParameters]:
-        graph = Dataflow.of(Operator(name, tuple(one.inputs)) for name, one in operators.items())
+        graph = Dataflow.of(Operator(name, tuple(operator.inputs)) for name, operator in operators.items())
         for name in graph.names:
             shares = [operators[down].inputs[name] for down in graph.outputs[name]]
             if 1.0 not in shares and sum(shares) > WHOLE:
@@ -212,10 +212,12 @@ class DataflowParameters(Strict):
         lacking = self.without_room(self.start)
         if lacking is not None:
             raise ValueError(f"slots: {lacking}; start with fewer instances, or let operators share slots")
-        for name, one in self.operators.items():
-            if one.start > self.maximum(name):
-                raise ValueError(f"operator '{name}': start {one.start} is above its maximum, {self.maximum(name)}")
-            over = one.overhead
+        for name, operator in self.operators.items():
+            if operator.start > self.maximum(name):
+                raise ValueError(
+                    f"operator '{name}': start {operator.start} is above its maximum, {self.maximum(name)}"
+                )
+            over = operator.overhead
             best = physics.most_useful(self.maximum(name), over.contention, over.coherency)
             if best < min(self.maximum(name), MOST_INSTANCES):
                 raise ValueError(
@@ -227,17 +229,17 @@ class DataflowParameters(Strict):
     @property
     def sources(self) -> Mapping[str, Source]:
         """Source -> where its records come from."""
-        return {name: one.source for name, one in self.operators.items() if one.source is not None}
+        return {name: operator.source for name, operator in self.operators.items() if operator.source is not None}
 
     @property
     def start(self) -> Mapping[str, int]:
         """Operator -> instances at the start."""
-        return {name: one.start for name, one in self.operators.items()}
+        return {name: operator.start for name, operator in self.operators.items()}
 
     @property
     def shown(self) -> str:
         """The main operator; by default the dearest of those that scale."""
-        scalable = [name for name, one in self.operators.items() if one.may_scale] or list(self.operators)
+        scalable = [name for name, operator in self.operators.items() if operator.may_scale] or list(self.operators)
         return self.main or max(scalable, key=lambda name: self.operators[name].cost_s)
 
     def maximum(self, name: str) -> int:
@@ -258,12 +260,12 @@ class DataflowParameters(Strict):
             tuple(
                 Operator(
                     name,
-                    tuple(one.inputs),
+                    tuple(operator.inputs),
                     self.maximum(name),
-                    one.key_groups or (one.maximum if one.source else None),
-                    one.may_scale,
+                    operator.key_groups or (operator.maximum if operator.source else None),
+                    operator.may_scale,
                 )
-                for name, one in self.operators.items()
+                for name, operator in self.operators.items()
             )
         )
 
@@ -282,7 +284,9 @@ class DataflowParameters(Strict):
         """
         if not 0 < hottest <= 1:
             raise ValueError(f"the share of the hottest instance lies above 0 and is at most 1, found {hottest:g}")
-        names = operators or tuple(name for name, one in self.operators.items() if one.keyed or one.key_groups)
+        names = operators or tuple(
+            name for name, operator in self.operators.items() if operator.keyed or operator.key_groups
+        )
         if not names:
             raise ValueError("no operator is keyed, so there is no skew; set keyed or key_groups in its file")
         return self._changed({name: {"hottest": hottest} for name in names})
@@ -305,7 +309,9 @@ class DataflowParameters(Strict):
         unknown = [name for name in updates if name not in self.operators]
         if unknown:
             raise ValueError(f"there is no operator '{unknown[0]}'; known: {', '.join(self.operators)}")
-        operators = {name: one.model_copy(update=updates.get(name, {})) for name, one in self.operators.items()}
+        operators = {
+            name: operator.model_copy(update=updates.get(name, {})) for name, operator in self.operators.items()
+        }
         return self.model_copy(update={"operators": operators})
 
 

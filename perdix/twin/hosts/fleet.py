@@ -44,10 +44,10 @@ class Fleet:
     def room(self, host_id: str, *, now: bool = False) -> tuple[float, float]:
         """Return free cores and MB of a host once all that stops is gone; with ``now`` what is free at once."""
         cores, memory_mb = self._topology.hosts.cores, self._topology.hosts.memory_mb
-        for one in self.on(host_id):
-            taken = one.starts_s is not None if now else not one.stopping
+        for container in self.on(host_id):
+            taken = container.starts_s is not None if now else not container.stopping
             if taken:
-                needs = self._topology.operators[one.operator]
+                needs = self._topology.operators[container.operator]
                 cores -= needs.cpu_cores
                 memory_mb -= needs.memory_mb
         return cores, memory_mb
@@ -56,7 +56,7 @@ class Fleet:
 
     def lease(self, host_id: str, now_s: int, *, started: bool = False) -> None:
         """Lease a host under a new name; ``started``: it runs at once, as those at the beginning."""
-        if any(one.host_id == host_id for one in self.leases):
+        if any(lease.host_id == host_id for lease in self.leases):
             raise ImpossibleError(f"the name '{host_id}' was taken before; lease under a new one")
         most = self._topology.hosts.most
         if most is not None and len(self.hosts) >= most:
@@ -130,9 +130,9 @@ class Fleet:
     def die(self, host_id: str, now_s: int) -> None:
         """Let a host die with all that is on it; what those worked on goes back into the queues."""
         host = self._host(host_id)
-        for one in list(self.on(host_id)):
-            self._remove(one)
-            self._tell(now_s, "lost", host_id, one)
+        for container in list(self.on(host_id)):
+            self._remove(container)
+            self._tell(now_s, "lost", host_id, container)
         host.died = True
         self._gone(host, now_s, "host-died")
 
@@ -149,29 +149,32 @@ class Fleet:
         if self._due:
             self._begin_starts(now_s)
         due = [
-            one for one in self.containers.values()
-            if one.gone_s == now_s
-            or (one.gone_s is None and not one.ready and one.ready_s is not None and one.ready_s <= now_s)
+            held for held in self.containers.values()
+            if held.gone_s == now_s
+            or (held.gone_s is None and not held.ready and held.ready_s is not None and held.ready_s <= now_s)
         ]  # fmt: skip
-        for one in due:
-            if one.stopping:
-                self._stopped(one, now_s)
+        for container in due:
+            if container.stopping:
+                self._stopped(container, now_s)
             else:
-                self._started(one, now_s)
+                self._started(container, now_s)
 
     def _begin_starts(self, now_s: int) -> None:
         """Begin the starts for which host and room are there by now."""
-        for one in self.containers.values():
-            host = self.hosts[one.host_id]
-            if one.starts_s is not None or one.stopping or host.ready_s > now_s:
+        for container in self.containers.values():
+            host = self.hosts[container.host_id]
+            if container.starts_s is not None or container.stopping or host.ready_s > now_s:
                 continue
-            needs, (cores, memory_mb) = self._topology.operators[one.operator], self.room(one.host_id, now=True)
+            needs, (cores, memory_mb) = (
+                self._topology.operators[container.operator],
+                self.room(container.host_id, now=True),
+            )
             if needs.cpu_cores > cores + NOTHING or needs.memory_mb > memory_mb + NOTHING:
                 continue  # what stops there has not made room yet
             download_s = needs.image_mb / self._topology.containers.download_mb_per_s
-            image_s = host.images.setdefault(one.operator, now_s + download_s)
-            one.starts_s = now_s
-            one.ready_s = max(image_s, now_s) + self._luck.container_start_s(one.number)
+            image_s = host.images.setdefault(container.operator, now_s + download_s)
+            container.starts_s = now_s
+            container.ready_s = max(image_s, now_s) + self._luck.container_start_s(container.number)
         self._due = any(container.starts_s is None for container in self.containers.values())
 
     def _started(self, one: Container, now_s: int) -> None:
@@ -194,7 +197,7 @@ class Fleet:
 
     def _end_unit(self, host: LeasedHost, now_s: int) -> None:
         """Begin a host's next unit. One that could not be emptied in time goes on: its next unit is paid for anyway."""
-        if host.releasing and any(not one.stopping for one in self.on(host.host_id)):
+        if host.releasing and any(not container.stopping for container in self.on(host.host_id)):
             host.releasing = False
             self._tell(now_s, "release-lapsed", host.host_id)
         elif not host.again and not host.releasing:

@@ -206,15 +206,15 @@ class Topology(Strict):
         both = set(self.sensors) & set(self.operators)
         if both:
             raise ValueError(f"'{min(both)}' is a sensor and an operator; rename one")
-        for name, one in self.operators.items():
-            for source in one.inputs:
+        for name, operator in self.operators.items():
+            for source in operator.inputs:
                 if source not in self.sensors and source not in self.operators:
                     known = ", ".join([*self.sensors, *self.operators])
                     raise ValueError(f"operator '{name}': there is no input '{source}'; known: {known}")
-            if one.cpu_cores > self.hosts.cores or one.memory_mb > self.hosts.memory_mb:
+            if operator.cpu_cores > self.hosts.cores or operator.memory_mb > self.hosts.memory_mb:
                 raise ValueError(
-                    f"operator '{name}' needs {one.cpu_cores:g} cores and {one.memory_mb:g} MB, more than a host has "
-                    f"({self.hosts.cores:g} cores, {self.hosts.memory_mb:g} MB); take larger hosts"
+                    f"operator '{name}' needs {operator.cpu_cores:g} cores and {operator.memory_mb:g} MB, more than a "
+                    f"host has ({self.hosts.cores:g} cores, {self.hosts.memory_mb:g} MB); take larger hosts"
                 )
         self._no_circle()
         self._can_begin()
@@ -226,7 +226,7 @@ class Topology(Strict):
         placed: set[str] = set(self.sensors)
         left = dict(self.operators)
         while left:
-            ready = [name for name, one in left.items() if placed.issuperset(one.inputs)]
+            ready = [name for name, operator in left.items() if placed.issuperset(operator.inputs)]
             if not ready:
                 raise ValueError(f"operators go round in a circle: {', '.join(left)}; take an input away")
             placed.update(ready)
@@ -250,7 +250,7 @@ class Topology(Strict):
 
     def targets(self, name: str) -> tuple[str, ...]:
         """Return the operators that take what a sensor or an operator emits."""
-        return tuple(down for down, one in self.operators.items() if name in one.inputs)
+        return tuple(down for down, operator in self.operators.items() if name in operator.inputs)
 
     def pattern(self, name: str) -> Pattern:
         """Return an arrival pattern. Raises ``SettingsError`` with those that there are."""

@@ -162,9 +162,9 @@ class HostsTwin:
         luck = np.stack((self.luck.measured(end), self.luck.moments(end)), axis=1).tolist()
         row = {name: self._measurement(course, k, seconds, luck[k]) for k, name in enumerate(self.operators)}
         self.measured.append(row)
-        for name, one in row.items():
-            self.durations_s[name].extend(() if one.duration_s is None else (one.duration_s,))
-            self.busy_per_s[name].extend(() if one.busy_per_instance_s is None else (one.busy_per_instance_s,))
+        for name, rates in row.items():
+            self.durations_s[name].extend(() if rates.duration_s is None else (rates.duration_s,))
+            self.busy_per_s[name].extend(() if rates.busy_per_instance_s is None else (rates.busy_per_instance_s,))
 
     def _measurement(self, course: Course, k: int, seconds: slice, luck: Sequence[float]) -> Measured:
         span_s, (noise, moment) = seconds.stop - seconds.start, luck
@@ -211,10 +211,10 @@ def _wiring(topology: Topology) -> tuple[Values, Values]:
     """
     at = {name: k for k, name in enumerate(topology.operators)}
     passes_on = np.zeros((len(at), len(at)))
-    for name, one in topology.operators.items():
+    for name, operator in topology.operators.items():
         targets = topology.targets(name)
         for down in targets:
-            passes_on[at[name], at[down]] = one.emits / one.consumes / len(targets)
+            passes_on[at[name], at[down]] = operator.emits / operator.consumes / len(targets)
     from_sensors = np.zeros((len(topology.sensors), len(at)))
     for row, sensor in enumerate(topology.sensors):
         for down in topology.targets(sensor):

@@ -98,7 +98,9 @@ def test_what_the_resource_has_forgotten_is_asked_for_again_with_the_same_key_an
     assert Event.GIVEN_UP not in events
     assert resource.running == resource.replicas > 2
     assert recall(rig.store, "orders").memory.avoided == ()
-    assert len([one for one in rig.store.ledger.decisions("orders") if one.intent.rescales]) == 1, "one decision"
+    assert len([decision for decision in rig.store.ledger.decisions("orders") if decision.intent.rescales]) == 1, (
+        "one decision"
+    )
 
 
 def test_a_resource_that_forgets_for_longer_than_a_decision_holds_bars_no_size(loop):

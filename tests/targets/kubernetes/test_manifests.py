@@ -19,7 +19,11 @@ def manifests(name):
 
 
 def granted(role):
-    found = next(one for one in manifests("rbac.yaml") if one["kind"] == "Role" and one["metadata"]["name"] == role)
+    found = next(
+        manifest
+        for manifest in manifests("rbac.yaml")
+        if manifest["kind"] == "Role" and manifest["metadata"]["name"] == role
+    )
     return {
         (group, resource, verb)
         for rule in found["rules"]
@@ -57,13 +61,13 @@ def test_with_ready_the_second_role_grants_the_rest(tmp_path):
 
 def test_every_rule_names_its_resources_and_binds_to_the_one_account():
     objects = manifests("rbac.yaml")
-    assert {one["kind"] for one in objects} == {"ServiceAccount", "Role", "RoleBinding"}, "nothing cluster-wide"
-    assert all(rule["resourceNames"] for one in objects if one["kind"] == "Role" for rule in one["rules"])
-    account = next(one["metadata"] for one in objects if one["kind"] == "ServiceAccount")
-    for binding in (one for one in objects if one["kind"] == "RoleBinding"):
-        role = next(one for one in objects if one["kind"] == "Role" and one["metadata"] == binding["metadata"])
+    assert {row["kind"] for row in objects} == {"ServiceAccount", "Role", "RoleBinding"}, "nothing cluster-wide"
+    assert all(rule["resourceNames"] for row in objects if row["kind"] == "Role" for rule in row["rules"])
+    account = next(row["metadata"] for row in objects if row["kind"] == "ServiceAccount")
+    for binding in (row for row in objects if row["kind"] == "RoleBinding"):
+        role = next(row for row in objects if row["kind"] == "Role" and row["metadata"] == binding["metadata"])
         assert binding["roleRef"]["name"] == role["metadata"]["name"]
-        assert [(one["name"], one["namespace"]) for one in binding["subjects"]] == [
+        assert [(subject["name"], subject["namespace"]) for subject in binding["subjects"]] == [
             (account["name"], account["namespace"])
         ]
 
@@ -97,7 +101,9 @@ def test_the_job_file_of_the_example_is_valid_and_its_target_may_be_scaled():
 
 
 def test_the_training_pod_shares_the_controllers_home_and_job_files_on_its_node():
-    controller = next(one for one in manifests("controller.yaml") if one["kind"] == "Deployment")["spec"]["template"]
+    controller = next(manifest for manifest in manifests("controller.yaml") if manifest["kind"] == "Deployment")[
+        "spec"
+    ]["template"]
     (training,) = manifests("training.yaml")
     pod = training["spec"]["template"]["spec"]
     shared = {
@@ -131,7 +137,7 @@ def pod_of(file):
 def test_job_files_lie_where_the_pod_reads_them(file):
     """A checkout reads its own conf; what was installed from a wheel, that of ``PERDIX_CONF`` or the working folder."""
     (container,) = pod_of(file)["spec"]["containers"]
-    variables = {one["name"]: one.get("value") for one in container["env"]}
+    variables = {variable["name"]: variable.get("value") for variable in container["env"]}
     conf = variables.get("PERDIX_CONF") or f"{container['workingDir']}/conf"
     (mounted,) = (mount["mountPath"] for mount in container["volumeMounts"] if mount["name"] == "jobs")
     assert mounted == f"{conf}/jobs"

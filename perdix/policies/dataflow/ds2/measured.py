@@ -133,11 +133,13 @@ def _holds_back(situation: DataflowSituation, name: str, skew: Skew, emitted: Em
     instance of the dataflow works as much as its hottest.
     """
     graph, windows = situation.graph, situation.windows
-    waited = {one: _waited(windows[one]) for one in (name, *graph[name].inputs) if one in windows}
+    waited = {operator: _waited(windows[operator]) for operator in (name, *graph[name].inputs) if operator in windows}
     if all(share is not None for share in waited.values()) and len(waited) > 1:
         own = waited.pop(name) or 0.0
         return own <= WAITED and all((share or 0.0) > WAITED for share in waited.values())
-    others = (windows[one].useful_s.max(initial=0.0) / windows[one].window_s for one in windows if one != name)
+    others = (
+        windows[window].useful_s.max(initial=0.0) / windows[window].window_s for window in windows if window != name
+    )
     return not emitted.sustained and skew.useful >= max(others, default=0.0)
 
 

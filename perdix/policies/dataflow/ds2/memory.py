@@ -85,8 +85,8 @@ class Memory:
     def learning(self, rates: Mapping[str, OperatorRates], at_s: float) -> Memory:
         """Return it with what the operators were measured to take at their present parallelism."""
         curves = {
-            name: self.curves.get(name, ScalingCurve()).observed(one.instances, one.true_processing_per_s, at_s)
-            for name, one in rates.items()
+            name: self.curves.get(name, ScalingCurve()).observed(rate.instances, rate.true_processing_per_s, at_s)
+            for name, rate in rates.items()
         }
         return replace(self, curves={**self.curves, **curves})
 
@@ -96,7 +96,7 @@ class Memory:
         Where an instance is hot for another reason than a key, its excess looks like a small key among few instances
         and like a greater one among many: the greatest counts, or the operator would be scaled out and in by turns.
         """
-        known = {name: one for name, one in self.hot_keys.items() if one.until_s > now_s}
+        known = {name: share for name, share in self.hot_keys.items() if share.until_s > now_s}
         for name, skew in skews.items():
             if name not in known or skew.key >= known[name].share:
                 known[name] = HotKey(skew.key, now_s + keep_s)
@@ -111,9 +111,11 @@ class Memory:
             "results": [[dict(result.wanted), _of_emitted(result.emitted)] for result in self.results],
             "rescale": rescale and [dict(rescale.before), dict(rescale.after), _of_emitted(rescale.emitted)],
             "in_vain": [self.in_vain, self.in_vain_at_per_s],
-            "avoided": [[one.until_s, dict(one.parallelism), one.target_per_s] for one in self.avoided[-MOST_AVOIDED:]],
+            "avoided": [
+                [size.until_s, dict(size.parallelism), size.target_per_s] for size in self.avoided[-MOST_AVOIDED:]
+            ],
             "raised": self.raised and list(self.raised),
-            "hot_keys": {name: list(one) for name, one in self.hot_keys.items()},
+            "hot_keys": {name: list(share) for name, share in self.hot_keys.items()},
             "curves": {name: curve.to_json() for name, curve in self.curves.items() if curve.points},
         }
 

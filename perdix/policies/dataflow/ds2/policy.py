@@ -63,7 +63,7 @@ class Ds2:
         memory = self._forgiving(memory, measured.emitted)
         if self.options.skew == "hottest":
             memory = memory.knowing_keys(measured.skews, situation.now_s, self.options.avoid_s)
-            measured = measured.with_keys({name: one.share for name, one in memory.hot_keys.items()})
+            measured = measured.with_keys({name: share.share for name, share in memory.hot_keys.items()})
         curves: Mapping[str, Curve] = {}
         if self.options.curve == "learned":
             memory = memory.learning(measured.rates, situation.now_s)
@@ -129,7 +129,7 @@ class Ds2:
         if chosen == runs and limited is not None:
             return self._hold(sized, Reason.HOLD_AVOIDED, f"No rescale: {limited}.", memory)
         if chosen != runs and any(
-            one.parallelism == chosen and one.until_s > situation.now_s for one in memory.avoided
+            avoidance.parallelism == chosen and avoidance.until_s > situation.now_s for avoidance in memory.avoided
         ):
             why = f"{changes_told(runs, chosen)} would follow, but made things worse not long ago."
             return self._hold(sized, Reason.HOLD_AVOIDED, why, memory)
@@ -145,7 +145,9 @@ class Ds2:
         """Forget scale-outs that were in vain, and what turned out badly, once the target rate is another."""
         if emitted is None:
             return memory
-        avoided = tuple(one for one in memory.avoided if _is_same(one.target_per_s, emitted.target_per_s))
+        avoided = tuple(
+            avoidance for avoidance in memory.avoided if _is_same(avoidance.target_per_s, emitted.target_per_s)
+        )
         memory = replace(memory, avoided=avoided)
         if memory.in_vain == 0:
             return memory
@@ -173,7 +175,11 @@ class Ds2:
         target rate is much the same.
         """
         tolerance = self.options.rollback_tolerance
-        if tolerance is None or sized.held_back_by or any(one.parallelism == last.after for one in memory.avoided):
+        if (
+            tolerance is None
+            or sized.held_back_by
+            or any(avoidance.parallelism == last.after for avoidance in memory.avoided)
+        ):
             return False
         return to_take_back(last, emitted, tolerance, wanted)
 
@@ -184,7 +190,7 @@ class Ds2:
         target_per_s = 0.0 if emitted is None else emitted.target_per_s
         avoided = (*memory.avoided, Avoided(until_s, last.after, target_per_s))
         memory = replace(memory, avoided=avoided, rescale=way_back)
-        before, after = ("an unknown rate" if one is None else per_s(one.per_s) for one in (last.emitted, emitted))
+        before, after = ("an unknown rate" if rate is None else per_s(rate.per_s) for rate in (last.emitted, emitted))
         sentence = (
             f"Since {changes_told(last.before, last.after)} the sources emit {after}, before it was {before}: taken "
             f"back, and avoided for {seconds(self.options.avoid_s)}."
