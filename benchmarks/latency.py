@@ -227,8 +227,10 @@ def timed(family: type[PublishedLatency] | type[UtilisationLatency], repeats: in
     )
 
 
-def _said(one: Judgement) -> str:
-    return f"{one.missed} of {one.overloads}, {one.false_alarms:2} of {one.normals}, {one.mae_ms:5.0f} ms"
+def _in_words(judged: Judgement) -> str:
+    return (
+        f"{judged.missed} of {judged.overloads}, {judged.false_alarms:2} of {judged.normals}, {judged.mae_ms:5.0f} ms"
+    )
 
 
 def _print(
@@ -237,7 +239,7 @@ def _print(
     print("Overloads missed, false alarms, mean error of the latency of normal points called normal.\n")
     print(f"{'family':36} {'seed':>4}  {'fitted':25}  {'one point left out':25}  {'scale-out left out':25}")
     for row in found:
-        said = "  ".join(f"{_said(judgement):25}" for judgement in (row.fitted, row.one_out, row.scale_out_out))
+        said = "  ".join(f"{_in_words(judgement):25}" for judgement in (row.fitted, row.one_out, row.scale_out_out))
         print(f"{row.family:36} {row.seed:4}  {said}")
     print(f"\n{'T_max':36} {'mean off':>9} {'most off':>9} {'1 worker':>10} {'24 workers':>11}")
     for name, of in tmax_rows.items():
@@ -245,7 +247,7 @@ def _print(
         print(f"{name:36} {of['mape']:9.1%} {of['worst']:9.1%} {per_s}")
     print(f"\n{'next day, steady minutes':36} {'workers':>9} {'learns':>9}  missed, false alarms, error of latency")
     for walk in walks:
-        print(f"{walk.family:36} {walk.workers:9} {'yes' if walk.learning else 'no':>9}  {_said(walk.minutes)}")
+        print(f"{walk.family:36} {walk.workers:9} {'yes' if walk.learning else 'no':>9}  {_in_words(walk.minutes)}")
     print(f"\n{'milliseconds':36} {'fit':>9} {'predict':>9} {'learn':>9} {'load':>9} {'bytes':>9}")
     for cost in times:
         print(

@@ -134,8 +134,8 @@ def _s(seconds: float | None) -> str:
     return "-" if seconds is None else f"{seconds:.0f}"
 
 
-def _called(ran: Run, one: Live, *, trained: bool) -> Run:
-    label = one.label + (TRAINED if trained else "")
+def _called(ran: Run, contender: Live, *, trained: bool) -> Run:
+    label = contender.label + (TRAINED if trained else "")
     return replace(ran, played=replace(ran.played, outcome=replace(ran.played.outcome, policy=label)))
 
 

@@ -283,8 +283,8 @@ def recovery_rows(every: Sequence[tuple[Recovery, float | None]]) -> list[dict[s
     return rows
 
 
-def _near(one: Recovery, error: float) -> bool:
-    return error <= NEAR or error * float(one.true_s or 0.0) <= NEAR_S
+def _near(recovery: Recovery, error: float) -> bool:
+    return error <= NEAR or error * float(recovery.true_s or 0.0) <= NEAR_S
 
 
 def _markdown(rows: Sequence[Mapping[str, object]], digits: int = 1) -> None:

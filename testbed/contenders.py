@@ -79,10 +79,10 @@ def live(label: str, bounds: Bounds) -> Live:
     return Live(label, None, options, 10)
 
 
-def job_file(one: Live, testbed: Testbed, bounds: Bounds, objectives: Objectives, home: Home) -> Path:
+def job_file(contender: Live, testbed: Testbed, bounds: Bounds, objectives: Objectives, home: Home) -> Path:
     """Write the stream job of a testbed into a home of perdix; return the file."""
-    if one.policy is None:
-        raise ValueError(f"{one.label} is not decided by perdix")
+    if contender.policy is None:
+        raise ValueError(f"{contender.label} is not decided by perdix")
     job = StreamJob(
         name=testbed.job,
         prometheus=PrometheusSource.model_validate(
@@ -94,8 +94,8 @@ def job_file(one: Live, testbed: Testbed, bounds: Bounds, objectives: Objectives
         ),
         bounds=bounds,
         objectives=objectives,
-        policy=one.policy,
-        grace_s=one.grace_s,
+        policy=contender.policy,
+        grace_s=contender.grace_s,
         target=FlinkSettings.model_validate({"url": testbed.flink_url}),
         mode="act",
     )
@@ -108,14 +108,14 @@ def job_file(one: Live, testbed: Testbed, bounds: Bounds, objectives: Objectives
     return path
 
 
-def command(one: Live, testbed: Testbed, home: Home) -> Sequence[str]:
+def command(contender: Live, testbed: Testbed, home: Home) -> Sequence[str]:
     """Return what is to be started."""
-    if one.policy is None:
-        options = [f"--{PREFIX}{name}={value}" for name, value in one.options.items()]
+    if contender.policy is None:
+        options = [f"--{PREFIX}{name}={value}" for name, value in contender.options.items()]
         return [
             "java", "-Xmx256m", "-jar", str(AUTOSCALER_JAR),
-            "--url", testbed.flink_url, "--interval-s", str(one.interval_s), *options,
+            "--url", testbed.flink_url, "--interval-s", str(contender.interval_s), *options,
         ]  # fmt: skip
     program = str(Path(sys.executable).parent / "perdix")
     where = [f"{HOME_VARIABLE}={home.root}", f"{CONF_VARIABLE}={PROJECT / 'conf'}"]
-    return ["env", *where, program, "controller", "--json", "--interval", str(one.interval_s)]
+    return ["env", *where, program, "controller", "--json", "--interval", str(contender.interval_s)]

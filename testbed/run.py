@@ -62,7 +62,7 @@ class Run:
 
 def run(
     cluster: Cluster,
-    one: Live,
+    contender: Live,
     workload: Workload,
     home: Home,
     scaled: Scaled,
@@ -71,7 +71,7 @@ def run(
     repeat: int = 1,
     say: Callable[[str], None] = print,
 ) -> Run:
-    """Bring the testbed up, let ``one`` scale its job under a workload, and measure; the testbed is down afterwards.
+    """Bring the testbed up, let ``contender`` scale its job under a workload, and measure; the testbed ends down.
 
     Raises ``UserError`` when the testbed does not come up, or what scales or loads ends before its time.
 
@@ -80,28 +80,28 @@ def run(
     """
     testbed = cluster.testbed
     cluster.layout.prepare()
-    if one.policy is None and stale([AUTOSCALER]):
+    if contender.policy is None and stale([AUTOSCALER]):
         build(AUTOSCALER, cluster.layout.logs / "maven-autoscaler.log")
     with ExitStack() as stack:
         stack.callback(cluster.down)
         cluster.up()
         arriving = loading(cluster, workload)
         stack.callback(arriving.kill)
-        say(f"{one.label}: warming up for {workload.before_s} s")
+        say(f"{contender.label}: warming up for {workload.before_s} s")
         cluster.limit(testbed.worker_names(), testbed.boot_cores)
         _wait(workload.before_s, arriving, LOAD)
-        begin(cluster, one.start or scaled.start)
-        if one.policy is not None:
-            job_file(one, testbed, scaled.bounds, scaled.objectives, home)
-        scaling = cluster.files.start(CONTROLLER, command(one, testbed, home))
+        begin(cluster, contender.start or scaled.start)
+        if contender.policy is not None:
+            job_file(contender, testbed, scaled.bounds, scaled.objectives, home)
+        scaling = cluster.files.start(CONTROLLER, command(contender, testbed, home))
         stack.callback(cluster.files.stop, [CONTROLLER])
         start_s = time.time()
-        say(f"{one.label}: measuring for {workload.seconds - workload.before_s} s")
+        say(f"{contender.label}: measuring for {workload.seconds - workload.before_s} s")
         while arriving.poll() is None:
             time.sleep(1.0)
             if not cluster.files.is_running(CONTROLLER):
                 raise UserError(
-                    f"{one.label} ended too early (pid {scaling.pid}):\n{cluster.files.end_of_log(CONTROLLER)}"
+                    f"{contender.label} ended too early (pid {scaling.pid}):\n{cluster.files.end_of_log(CONTROLLER)}"
                 )
         if arriving.returncode:
             raise UserError(f"the load ended with code {arriving.returncode}; see {cluster.layout.logs / 'load.log'}")
@@ -110,9 +110,9 @@ def run(
         files = exported.export(testbed, start_s - workload.before_s, end_s, exports)
         return _measured(
             cluster,
-            one,
+            contender,
             workload,
-            _decisions(home, testbed.job, start_s) if one.policy is not None else (),
+            _decisions(home, testbed.job, start_s) if contender.policy is not None else (),
             span_s=(start_s, end_s),
             objective_ms=scaled.objectives.latency_p95_ms,
             repeat=repeat,
@@ -122,7 +122,7 @@ def run(
 
 def _measured(
     cluster: Cluster,
-    one: Live,
+    contender: Live,
     workload: Workload,
     decisions: tuple[Entry, ...],
     *,
@@ -135,7 +135,7 @@ def _measured(
     predicted = {at: entry.intent.predicted_recovery_s for at, entry in applied.items() if at is not None}
     ran = played(
         exported.window(cluster.testbed, *span_s),
-        contender=one.label,
+        contender=contender.label,
         trace=workload.name,
         repeat=repeat,
         objective_ms=objective_ms,

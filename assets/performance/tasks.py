@@ -55,13 +55,13 @@ def train_performance(key: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _candidate(one: PerformanceCandidate, samples: int) -> dict[str, Any]:
+def _candidate(candidate: PerformanceCandidate, samples: int) -> dict[str, Any]:
     return {
-        "family": one.family,
-        "error": one.error,
-        "notes": family_of(one.family).note,
-        "parameters": dict(one.parameters),
-        "metrics": {**one.metrics(), "samples": float(samples)},
+        "family": candidate.family,
+        "error": candidate.error,
+        "notes": family_of(candidate.family).note,
+        "parameters": dict(candidate.parameters),
+        "metrics": {**candidate.metrics(), "samples": float(samples)},
     }
 
 

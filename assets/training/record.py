@@ -211,18 +211,18 @@ def _digest_of(usable: Sequence[Trained]) -> str:
     return sha256("".join(str(outcome.result["data_digest"]) for outcome in usable).encode()).hexdigest()
 
 
-def _fleet_row(one: Trained, *, take: bool) -> dict[str, Any]:
+def _fleet_row(outcome: Trained, *, take: bool) -> dict[str, Any]:
     return {
-        "job": one.job,
-        "family": str(one.winner),
-        "state": one.result["state"],
+        "job": outcome.job,
+        "family": str(outcome.winner),
+        "state": outcome.result["state"],
         "verdict": PROMOTE if take else "keep",
-        **_numbers(one),
+        **_numbers(outcome),
     }
 
 
-def _numbers(one: Trained) -> dict[str, float]:
-    metrics = one.candidate(str(one.winner)).get("metrics", {})
+def _numbers(outcome: Trained) -> dict[str, float]:
+    metrics = outcome.candidate(str(outcome.winner)).get("metrics", {})
     return {name: float(value) for name, value in metrics.items() if value is not None}
 
 
@@ -266,7 +266,11 @@ def _error_picture(tables: Mapping[str, pd.DataFrame], score: str, chosen: Seque
     return {"candidates.png": candidates_error(errors, metric=score, title=_TITLES.get(score, score), chosen=chosen)}
 
 
-def _detail(one: Trained) -> JobDetail:
-    pictures = {name: base64.b64decode(text) for name, text in one.result.get("pictures", {}).items() if ".png" in name}
-    gate = {name: float(error) for name, error in one.result.get("gate", {}).items() if error is not None}
-    return JobDetail(one.job, str(one.winner), {**_numbers(one), **gate}, {"verdict": one.why[:250]}, pictures)
+def _detail(outcome: Trained) -> JobDetail:
+    pictures = {
+        name: base64.b64decode(text) for name, text in outcome.result.get("pictures", {}).items() if ".png" in name
+    }
+    gate = {name: float(error) for name, error in outcome.result.get("gate", {}).items() if error is not None}
+    return JobDetail(
+        outcome.job, str(outcome.winner), {**_numbers(outcome), **gate}, {"verdict": outcome.why[:250]}, pictures
+    )

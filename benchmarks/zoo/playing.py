@@ -64,7 +64,7 @@ def run(job: ZooJob, policy: str, on_progress: Callable[[float], None] = lambda 
     if policy == FRONTIER:
         found = frontier_of(case)
         plan = found.within(job.objectives.error_budget)
-        return play_plan(case, plan), _said(found, plan, job.objectives.error_budget)
+        return play_plan(case, plan), _figures(found, plan, job.objectives.error_budget)
     if case.contender.settings.name == "static":
         return _kept(case, fresh_twin(case, job_of(case).bounds)), {}
     if not case.beliefs:
@@ -80,7 +80,7 @@ def run(job: ZooJob, policy: str, on_progress: Callable[[float], None] = lambda 
     return played, {"coverage": witness.counts(played.reports)}
 
 
-def _said(found: Frontier, plan: Plan, error_budget: float) -> Row:
+def _figures(found: Frontier, plan: Plan, error_budget: float) -> Row:
     """Return what is said of a plan of the frontier, and the frontier's corners."""
     late_share = plan.late_s / found.seconds
     return {

@@ -57,11 +57,11 @@ def source_targets(
     return targets
 
 
-def _counts(one: LoggedRates, column: str, value: float) -> bool:
+def _counts(rates: LoggedRates, column: str, value: float) -> bool:
     """Whether an instance's rate is one: it is finite, and a true rate of nothing that was done is none."""
     if not math.isfinite(value):
         return False
-    idle = one.observed_processing_per_s == 0 and one.observed_output_per_s == 0
+    idle = rates.observed_processing_per_s == 0 and rates.observed_output_per_s == 0
     return value > 0 or not (idle and column.startswith("true"))
 
 

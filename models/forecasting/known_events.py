@@ -193,15 +193,15 @@ def _ratio(values: Values, by: Values) -> Values:
     return np.asarray(np.divide(values, by, out=np.ones(len(by)), where=by > 0.0))
 
 
-def _came(one: Awaited, workload: Tail) -> float | None:
+def _came(event: Awaited, workload: Tail) -> float | None:
     """Return how much of an expected change came true, 0 to 1; ``None`` where that is unknown."""
-    expected = one.factor - 1.0
-    if not one.teaches or not one.usual_per_s > 0.0 or abs(expected) < SLIGHT:
+    expected = event.factor - 1.0
+    if not event.teaches or not event.usual_per_s > 0.0 or abs(expected) < SLIGHT:
         return None
-    truth = float(workload.means_between(np.array([one.start_s]), np.array([one.until_s]))[0])
+    truth = float(workload.means_between(np.array([event.start_s]), np.array([event.until_s]))[0])
     if not math.isfinite(truth):
         return None
-    return float(np.clip((truth / one.usual_per_s - 1.0) / expected, 0.0, 1.0))
+    return float(np.clip((truth / event.usual_per_s - 1.0) / expected, 0.0, 1.0))
 
 
 def _awaited(row: Sequence[Any]) -> Awaited:

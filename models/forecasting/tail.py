@@ -163,9 +163,9 @@ class Tail:
 
         ``count``: how much of it is wanted; another count is worked out anew.
         """
-        known = self._said.get(id(who))
+        known = self._by_object.get(id(who))
         if known is None or known[0] is not who or known[1] != count:
-            known = self._said[id(who)] = (who, count, say())
+            known = self._by_object[id(who)] = (who, count, say())
         return known[2]
 
     @cached_property
@@ -174,7 +174,7 @@ class Tail:
         return {}
 
     @cached_property
-    def _said(self) -> dict[int, tuple[object, int, Values]]:
+    def _by_object(self) -> dict[int, tuple[object, int, Values]]:
         return {}
 
     @cached_property

@@ -313,9 +313,9 @@ def _judged(champion: LatencyModel, trained: TrainedLatency, truth: Values) -> J
     return Judgement.of(champion.predict(*_asked(trained.points)), truth, trained.overloaded)
 
 
-def _rank(one: Judgement) -> tuple[float, float]:
+def _rank(judged: Judgement) -> tuple[float, float]:
     """Return what decides between two: fewer mistakes first, then the nearer latency."""
-    return one.balanced_error, one.mae_ms if math.isfinite(one.mae_ms) else math.inf
+    return judged.balanced_error, judged.mae_ms if math.isfinite(judged.mae_ms) else math.inf
 
 
 def _mae(candidate: LatencyCandidate) -> float:

@@ -41,8 +41,8 @@ def challenge(champion: FittedPerformance | None, trained: TrainedPerformance) -
     return Verdict(better, sentence, ours, theirs)
 
 
-def _content(one: Sample) -> tuple[float, float, float]:
-    return one.cpu_cores, one.memory_mb, one.per_s
+def _content(sample: Sample) -> tuple[float, float, float]:
+    return sample.cpu_cores, sample.memory_mb, sample.per_s
 
 
 def _rmse(predicted: Values, rates: Values) -> float:

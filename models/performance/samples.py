@@ -28,13 +28,13 @@ def checked(samples: Iterable[Sample]) -> tuple[Sample, ...]:
     if twice := [size for size, count in Counter(map(_size, given)).items() if count > 1]:
         said = ", ".join(
             " and ".join(f"{sample.per_s:g}" for sample in given if _size(sample) == size)
-            + f" records/s at {_said(*size)}"
+            + f" records/s at {_size_text(*size)}"
             for size in twice[:3]
         )
         raise ValueError(f"sampled more than once: {said}; keep one sample of each size, their mean for instance")
     if len(given) == 1:
         raise ValueError(
-            f"only one size was sampled, {_said(*_size(given[0]))}: sample others, {FEWEST} or more in all"
+            f"only one size was sampled, {_size_text(*_size(given[0]))}: sample others, {FEWEST} or more in all"
         )
     if len(given) < FEWEST:
         raise ValueError(f"{len(given)} samples are too few to learn from: sample {FEWEST} sizes or more")
@@ -58,7 +58,7 @@ def samples_digest(samples: Iterable[Sample]) -> str:
 
 
 def _check(sample: Sample) -> None:
-    place = f"the sample at {_said(*_size(sample))}"
+    place = f"the sample at {_size_text(*_size(sample))}"
     if not all(map(math.isfinite, (*_size(sample), sample.per_s))):
         raise ValueError(f"{place} with {sample.per_s} records/s: a number is missing or infinite; sample it anew")
     if min(_size(sample)) <= 0.0:
@@ -71,5 +71,5 @@ def _size(sample: Sample) -> tuple[float, float]:
     return sample.cpu_cores, sample.memory_mb
 
 
-def _said(cpu_cores: float, memory_mb: float) -> str:
+def _size_text(cpu_cores: float, memory_mb: float) -> str:
     return f"{cpu_cores:g} cores and {memory_mb:g} MB"

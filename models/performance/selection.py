@@ -135,11 +135,11 @@ def chosen(candidates: Sequence[PerformanceCandidate]) -> str | None:
     return published.family if _within_spread(published, best) else best.family
 
 
-def _within_spread(one: PerformanceCandidate, best: PerformanceCandidate) -> bool:
-    assert one.errors is not None
+def _within_spread(candidate: PerformanceCandidate, best: PerformanceCandidate) -> bool:
+    assert candidate.errors is not None
     assert best.errors is not None
-    spread = max(one.errors.rmse_spread_per_s, best.errors.rmse_spread_per_s)
-    return one.rmse_per_s <= best.rmse_per_s + spread
+    spread = max(candidate.errors.rmse_spread_per_s, best.errors.rmse_spread_per_s)
+    return candidate.rmse_per_s <= best.rmse_per_s + spread
 
 
 def _tried(

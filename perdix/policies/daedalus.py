@@ -102,11 +102,11 @@ class Daedalus:
         """Return the candidates up to the best; with what speaks against those that hold as well."""
         delay_s = self._delay_s(situation, best, KEPT_S)
 
-        def explained(one: Candidate) -> Candidate:
-            if one is best or one.rejected_by is not None:
-                return one
-            delayed = _delayed(KEPT_S, self._delay_s(situation, one, KEPT_S))
-            return replace(one, rejected_by=f"{delayed}, not by {delay_s:.1f} s")
+        def explained(candidate: Candidate) -> Candidate:
+            if candidate is best or candidate.rejected_by is not None:
+                return candidate
+            delayed = _delayed(KEPT_S, self._delay_s(situation, candidate, KEPT_S))
+            return replace(candidate, rejected_by=f"{delayed}, not by {delay_s:.1f} s")
 
         return tuple(explained(candidate) for candidate in examined if candidate.scale_out <= best.scale_out)
 

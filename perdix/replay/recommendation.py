@@ -176,13 +176,13 @@ class _Words:
         nearest = f"{chosen.policy} comes nearest: {_late(chosen)}, with {self._needs(chosen)}"
         return f"{nearest}. The fixed size that is late least: {least}"
 
-    def _beside(self, one: Side, other: Side, *, named: bool = False) -> str:
+    def _beside(self, side: Side, other: Side, *, named: bool = False) -> str:
         """Return what one needs, how much more that is than the other needs, and how late it is unless it held."""
-        difference, than = _compared(one, other)
-        needs = f"{one.policy} with {self._needs(one)}, {difference}"
+        difference, than = _compared(side, other)
+        needs = f"{side.policy} with {self._needs(side)}, {difference}"
         if named:
             needs += f" {than} {other.policy}"
-        return needs if one.held else f"{needs}, {'but' if one.cost < other.cost else 'and'} {_late(one)}"
+        return needs if side.held else f"{needs}, {'but' if side.cost < other.cost else 'and'} {_late(side)}"
 
     def _needs(self, side: Side) -> str:
         return self._priced(side, f"{_workers(side.workers[0])} on average")
@@ -208,11 +208,11 @@ def _late(side: Side) -> str:
     return share
 
 
-def _compared(one: Side, other: Side) -> tuple[str, str]:
+def _compared(side: Side, other: Side) -> tuple[str, str]:
     """Return how much more or less one costs, and the word that leads on to the other."""
-    if other.cost <= 0 or abs(one.cost / other.cost - 1.0) < AS_MUCH:
+    if other.cost <= 0 or abs(side.cost / other.cost - 1.0) < AS_MUCH:
         return "as much", "as"
-    share = one.cost / other.cost - 1.0
+    share = side.cost / other.cost - 1.0
     return f"{100 * abs(share):.0f} % {'more' if share > 0 else 'less'}", "than"
 
 

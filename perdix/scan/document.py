@@ -56,8 +56,8 @@ def document(scan: Scan) -> dict[str, Any]:
 def by_saving(jobs: Sequence[Judged]) -> list[Judged]:
     """Return the jobs with what saves most first, and those that cannot be judged last."""
 
-    def place(one: Judged) -> tuple[bool, float, str]:
-        return one.advice is None, -one.advice.saved_workers if one.advice else 0.0, one.job.name
+    def place(judged: Judged) -> tuple[bool, float, str]:
+        return judged.advice is None, -judged.advice.saved_workers if judged.advice else 0.0, judged.job.name
 
     return sorted(jobs, key=place)
 

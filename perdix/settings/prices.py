@@ -59,7 +59,7 @@ class InstanceType(Strict):
     start_up_s: Annotated[float, Field(ge=0)] = 45.0  # from the lease to the first container, seconds
 
     @model_validator(mode="after")
-    def _free_is_said(self) -> InstanceType:
+    def _free_is_meant(self) -> InstanceType:
         if self.price_per_h == 0 and not self.free:
             raise ValueError("price_per_h is 0; give the price, or say 'free: true' where nothing is paid")
         if self.free and self.price_per_h > 0:

@@ -89,10 +89,10 @@ def test_a_fallback_goes_on_after_a_restart(store: StateStore) -> None:
     assert_same_record(stored, kept)
 
 
-def assert_same_record(one: Forecaster, other: Forecaster) -> None:
-    assert one.end_s == other.end_s
-    assert one.record.origins_s.tolist() == other.record.origins_s.tolist()
-    assert one.forecast().mean.tolist() == other.forecast().mean.tolist()
+def assert_same_record(forecaster: Forecaster, other: Forecaster) -> None:
+    assert forecaster.end_s == other.end_s
+    assert forecaster.record.origins_s.tolist() == other.record.origins_s.tolist()
+    assert forecaster.forecast().mean.tolist() == other.forecast().mean.tolist()
 
 
 def test_what_an_earlier_tick_doubted_says_nothing_of_one_that_saw_nothing(rig: Rig) -> None:

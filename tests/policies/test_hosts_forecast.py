@@ -26,8 +26,8 @@ def plain(**options: float) -> BtuForecast:
 
 
 def test_the_instances_carry_the_highest_rate_and_work_off_what_waits() -> None:
-    def needed(one: Seen, ahead_s: float = 600.0, use: float = 1.0) -> int:
-        found = demand(one, NOW_S, ahead_s, quantile=0.9, use=use, draining=Draining(100.0))
+    def needed(seen: Seen, ahead_s: float = 600.0, use: float = 1.0) -> int:
+        found = demand(seen, NOW_S, ahead_s, quantile=0.9, use=use, draining=Draining(100.0))
         assert found is not None
         return found.instances
 

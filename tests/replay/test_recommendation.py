@@ -93,19 +93,19 @@ def test_nothing_is_recommended_that_a_number_in_a_file_beats(policies: list[Sid
 # ---- its words ----------------------------------------------------------------------------------------------------
 
 
-def summarised(one: Side, seeds: int = 1, held: int | None = None) -> dict[str, Any]:
+def summarised(side: Side, seeds: int = 1, held: int | None = None) -> dict[str, Any]:
     def spread(mean: float, low: float | None = None, high: float | None = None) -> dict[str, Any]:
         return {"mean": mean, "sd": None, "min": mean if low is None else low, "max": mean if high is None else high}
 
     return {
-        "policy": one.policy,
+        "policy": side.policy,
         "seeds": seeds,
-        "held": (seeds if one.held else 0) if held is None else held,
-        "average_workers": spread(*one.workers),
-        "worker_seconds": spread(one.cost),
-        "cost": spread(one.cost / 3_600 * 0.5),
-        "share_above_objective": spread(one.late, high=one.late_most),
-        "unprocessed": spread(one.unprocessed),
+        "held": (seeds if side.held else 0) if held is None else held,
+        "average_workers": spread(*side.workers),
+        "worker_seconds": spread(side.cost),
+        "cost": spread(side.cost / 3_600 * 0.5),
+        "share_above_objective": spread(side.late, high=side.late_most),
+        "unprocessed": spread(side.unprocessed),
     }
 
 

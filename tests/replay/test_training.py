@@ -26,12 +26,12 @@ def rising(hours: float = 6.0) -> np.ndarray:
     return np.linspace(LOW, HIGH, round(3600 * hours))
 
 
-def lived(trainer: TrainedOnTheWay, one: JobTwin, seconds: float, *, retrain: bool = False) -> list[int]:
+def lived(trainer: TrainedOnTheWay, twin: JobTwin, seconds: float, *, retrain: bool = False) -> list[int]:
     """Let time pass in minutes; return the version that serves after each."""
     versions = []
     for _ in range(round(seconds / 60)):
-        one.step(60)
-        trainer.consider(one, retrain=retrain)
+        twin.step(60)
+        trainer.consider(twin, retrain=retrain)
         versions.append(trainer.fleet(FORECAST).version)
     return versions
 

@@ -38,8 +38,8 @@ def case(name: str, rescales_per_day: int, **options: Any) -> Case:
     )
 
 
-def both(one: Case) -> tuple[Played, Played]:
-    return play(one), play(replace(one, beliefs=False))
+def both(case: Case) -> tuple[Played, Played]:
+    return play(case), play(replace(case, beliefs=False))
 
 
 @pytest.mark.parametrize(

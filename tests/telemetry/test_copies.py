@@ -94,6 +94,6 @@ def test_a_copy_without_a_worker_is_of_every_pod_in_turn() -> None:
     ],
     ids=["one export", "constant", "almost", "few", "two workers"],
 )
-def test_what_may_be_two_series_is_added_up(one: pd.DataFrame, other: pd.DataFrame) -> None:
-    both = pd.concat([one, other], ignore_index=True)
+def test_what_may_be_two_series_is_added_up(rows: pd.DataFrame, other: pd.DataFrame) -> None:
+    both = pd.concat([rows, other], ignore_index=True)
     pd.testing.assert_frame_equal(as_one(both), both)

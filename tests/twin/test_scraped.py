@@ -35,10 +35,10 @@ def rescaled(parameters: TwinParameters, step_s: int = 1) -> JobTwin:
     return twin
 
 
-def same(one: Window, other: Window) -> None:
-    assert one.workers == other.workers
-    assert (one.newest_sample_s, one.counts, one.ahead) == (other.newest_sample_s, other.counts, other.ahead)
-    for of_one, of_other in ((one.job_metrics, other.job_metrics), (one.worker_metrics, other.worker_metrics)):
+def same(window: Window, other: Window) -> None:
+    assert window.workers == other.workers
+    assert (window.newest_sample_s, window.counts, window.ahead) == (other.newest_sample_s, other.counts, other.ahead)
+    for of_one, of_other in ((window.job_metrics, other.job_metrics), (window.worker_metrics, other.worker_metrics)):
         assert list(of_one) == list(of_other)
         for name, values in of_one.items():
             assert np.array_equal(values, of_other[name], equal_nan=True), name

@@ -101,27 +101,27 @@ def _show(document: Mapping[str, Any]) -> None:
             console.print(f"{result['policy']}: {_path(result)}")
 
 
-def _cells(one: Mapping[str, Any], document: Mapping[str, Any]) -> list[str]:
-    mine = [result for result in document["results"] if result["policy"] == one["policy"]]
+def _cells(row: Mapping[str, Any], document: Mapping[str, Any]) -> list[str]:
+    mine = [result for result in document["results"] if result["policy"] == row["policy"]]
     ends = {_slashed(result["parallelism"]) for result in mine}
     return [
-        mean_and_sd(one["steps"]),
-        "-" if not one["converged"] else f"{one['converged_s']['mean']:.0f} s{_of(one)}",
+        mean_and_sd(row["steps"]),
+        "-" if not row["converged"] else f"{row['converged_s']['mean']:.0f} s{_of(row)}",
         sorted(ends)[0] + (f" (+{len(ends) - 1})" if len(ends) > 1 else ""),
-        "-" if "instance_ratio" not in one else f"{one['instance_ratio']['mean']:.2f}",
-        f"{one['achieved']['mean']:.1%}",
-        mean_and_sd(one["oscillations"]),
+        "-" if "instance_ratio" not in row else f"{row['instance_ratio']['mean']:.2f}",
+        f"{row['achieved']['mean']:.1%}",
+        mean_and_sd(row["oscillations"]),
     ]
 
 
-def _of(one: Mapping[str, Any]) -> str:
-    return "" if one["converged"] == one["seeds"] else f" in {one['converged']} of {one['seeds']}"
+def _of(row: Mapping[str, Any]) -> str:
+    return "" if row["converged"] == row["seeds"] else f" in {row['converged']} of {row['seeds']}"
 
 
-def _path(one: Mapping[str, Any]) -> str:
+def _path(row: Mapping[str, Any]) -> str:
     """Return the steps of each phase, and the least that would have sustained it."""
     phases = []
-    for phase in one["phases"]:
+    for phase in row["phases"]:
         least = "nothing sustains it" if phase["optimum"] is None else f"least {_slashed(phase['optimum'])}"
         phases.append(f"{' -> '.join(_slashed(step) for step in phase['path'])} ({least})")
     return "; then ".join(phases)

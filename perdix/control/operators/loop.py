@@ -16,7 +16,7 @@ from perdix.control.operators.situation import redeployed, situation_between
 from perdix.control.state.schema import cause_of
 from perdix.policies.dataflow.asking import decided
 from perdix.policies.dataflow.contract import DataflowDecision, DataflowPolicy, DataflowSituation
-from perdix.policies.dataflow.holding import changes_told, reason_of
+from perdix.policies.dataflow.holding import changes_in_words, reason_of
 from perdix.settings.plain_error import presentable
 from perdix.settings.stream_job import Bounds
 from perdix.targets.contract import TargetError
@@ -92,7 +92,7 @@ def _at_most(maximum: int, decision: DataflowDecision, situation: DataflowSituat
     chosen = {name: min(n, maximum) if situation.parallelism[name] == n else n for name, n in runs.items()}
     if decision.reason in WAITING or chosen == runs:
         return decision
-    sentence = f"{decision.sentence} {changes_told(runs, chosen)}: the job's bounds allow {maximum:,}."
+    sentence = f"{decision.sentence} {changes_in_words(runs, chosen)}: the job's bounds allow {maximum:,}."
     reason = reason_of(situation.parallelism, chosen)
     return replace(decision, parallelism=chosen, reason=reason, sentence=sentence)
 

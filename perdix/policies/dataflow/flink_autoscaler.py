@@ -12,7 +12,7 @@ from perdix.models.dataflow.rates import InstanceWindow
 from perdix.policies.contract import Reason
 from perdix.policies.dataflow.contract import DataflowDecision, DataflowSituation, OperatorVerdict
 from perdix.policies.dataflow.flink_memory import Asked, Memory, counters_of
-from perdix.policies.dataflow.holding import changes_told, hold, reason_of, running, unknown, with_usable_windows
+from perdix.policies.dataflow.holding import changes_in_words, hold, reason_of, running, unknown, with_usable_windows
 from perdix.policies.flink_autoscaler.graph import Graph, Measured, Sample, Samples, Vertex
 from perdix.policies.flink_autoscaler.history import Restart
 from perdix.policies.flink_autoscaler.job import JobDecision, carried_out, decide_job, recorded
@@ -132,7 +132,9 @@ class FlinkAutoscaler:
         chosen = {**runs, **changes}
         state = recorded(graph, replace(decision, changes=changes), self.options, situation.now_s)
         asked = replace(memory, state=state, asked=Asked(situation.now_s, chosen)).to_json()
-        sentence = f"{changes_told(runs, chosen)}, for {self.options.utilisation_target:.0%} of the true rates.{note}"
+        sentence = (
+            f"{changes_in_words(runs, chosen)}, for {self.options.utilisation_target:.0%} of the true rates.{note}"
+        )
         reason = reason_of(runs, chosen)
         return DataflowDecision(self.name, chosen, reason, sentence, verdicts, asked, memory.to_json())
 

@@ -68,8 +68,16 @@ class Memory:
         )
 
 
-def _of_measured(one: Measured) -> list[float | None]:
-    values = (one.records_in, one.records_out, one.load, one.in_per_s, one.busy_ms, one.lag, one.observed_per_s)
+def _of_measured(measured: Measured) -> list[float | None]:
+    values = (
+        measured.records_in,
+        measured.records_out,
+        measured.load,
+        measured.in_per_s,
+        measured.busy_ms,
+        measured.lag,
+        measured.observed_per_s,
+    )
     return finite_or_null(values)
 
 

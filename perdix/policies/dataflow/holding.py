@@ -55,7 +55,7 @@ def reason_of(before: Mapping[str, int], after: Mapping[str, int]) -> Reason:
     return Reason.SCALE_IN if any(after[name] < before[name] for name in after) else Reason.HOLD_GOOD
 
 
-def changes_told(before: Mapping[str, int], after: Mapping[str, int], most: int = 4) -> str:
+def changes_in_words(before: Mapping[str, int], after: Mapping[str, int], most: int = 4) -> str:
     """Return the changes in words, the greatest first: ``count 1 to 20, split 1 to 10``."""
     changed = sorted((name for name in after if after[name] != before[name]), key=lambda n: -abs(after[n] - before[n]))
     changes = [f"{name} {before[name]:,} to {after[name]:,}" for name in changed[:most]]

@@ -55,9 +55,9 @@ def simulate(plan: Plan, host_id: str, spares: Mapping[str, Spare]) -> Release |
     operators = plan.situation.operators
     whole = plan.rooms[host_id]
 
-    def size(one: Instance) -> tuple[float, str]:
-        of = operators[one.operator]
-        return -max(of.cpu_cores / whole.cores, of.memory_mb / whole.memory_mb), one.instance_id
+    def size(instance: Instance) -> tuple[float, str]:
+        of = operators[instance.operator]
+        return -max(of.cpu_cores / whole.cores, of.memory_mb / whole.memory_mb), instance.instance_id
 
     for instance in sorted((instance for instance in here if instance.instance_id not in gone), key=size):
         need = need_of(operators[instance.operator])

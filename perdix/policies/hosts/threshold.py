@@ -79,8 +79,8 @@ class Threshold:
             return
         held = [member.host_id for members in fleet.members.values() for member in members]
 
-        def order(one: Instance) -> tuple[int, str]:
-            return held.count(one.host_id), one.instance_id
+        def order(instance: Instance) -> tuple[int, str]:
+            return held.count(instance.host_id), instance.instance_id
 
         goes = min(plan.members(name), key=order, default=None)
         if goes is not None:

@@ -76,7 +76,7 @@ class Load:
     def check(self) -> None:
         """Raise :class:`CommandError` when it has ended by itself."""
         if self._running is not None and (code := self._running[0].poll()) is not None:
-            said = _said(self._running[1].read())
+            said = _shown(self._running[1].read())
             raise CommandError(f"the load ended by itself: {self._words[0]}, exit code {code}{said}")
 
     def stop(self) -> None:
@@ -141,10 +141,10 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 def _last_words(said: IO[bytes]) -> str:
     said.seek(max(said.seek(0, os.SEEK_END) - READ, 0))
-    return _said(said.read())
+    return _shown(said.read())
 
 
-def _said(last: bytes) -> str:
+def _shown(last: bytes) -> str:
     """Return what a command said last, behind a colon."""
     words = " ".join(last.decode(errors="replace").split())
     return f": {words[-SHOWN:]}" if words else ""

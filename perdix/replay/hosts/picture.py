@@ -62,23 +62,23 @@ def hosts_picture(played: Sequence[HostsPlayed]) -> Figure:
     return figure
 
 
-def _draw_instances(axes: Axes, one: HostsPlayed, top: float, volume: float) -> None:
-    hours = hours_of(len(one.course))
-    axes.fill_between(hours, top * one.course.machines / volume / 1.12, color=GREY, alpha=0.25, lw=0, step="post")
-    axes.step(hours, _instances(one), where="post", color=BLUE, lw=1.4)
+def _draw_instances(axes: Axes, replay: HostsPlayed, top: float, volume: float) -> None:
+    hours = hours_of(len(replay.course))
+    axes.fill_between(hours, top * replay.course.machines / volume / 1.12, color=GREY, alpha=0.25, lw=0, step="post")
+    axes.step(hours, _instances(replay), where="post", color=BLUE, lw=1.4)
     axes.set_ylim(0.0, top)
     axes.set_ylabel("instances")
-    axes.set_title(f"{one.outcome.policy}: {one.outcome.instances_mean:.0f} instances", loc="left", fontsize=10)
+    axes.set_title(f"{replay.outcome.policy}: {replay.outcome.instances_mean:.0f} instances", loc="left", fontsize=10)
 
 
-def _draw_hosts(axes: Axes, one: HostsPlayed, top: float) -> None:
-    axes.step(hours_of(len(one.course)), one.course.hosts, where="post", color=ORANGE, lw=1.6)
+def _draw_hosts(axes: Axes, replay: HostsPlayed, top: float) -> None:
+    axes.step(hours_of(len(replay.course)), replay.course.hosts, where="post", color=ORANGE, lw=1.6)
     axes.yaxis.set_major_locator(MaxNLocator(6, integer=True))
     axes.set_ylim(0.0, top)
     axes.set_ylabel("hosts")
-    text = f"{one.outcome.hosts_mean:.2f} hosts, {one.outcome.hosts_leased} leases"
+    text = f"{replay.outcome.hosts_mean:.2f} hosts, {replay.outcome.hosts_leased} leases"
     axes.set_title(text, loc="left", fontsize=9)
 
 
-def _instances(one: HostsPlayed) -> np.ndarray:
-    return np.asarray(one.course.instances.sum(axis=1))
+def _instances(replay: HostsPlayed) -> np.ndarray:
+    return np.asarray(replay.course.instances.sum(axis=1))

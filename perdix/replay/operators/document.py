@@ -146,8 +146,13 @@ def _phase(phase: Phase) -> dict[str, Any]:
     }
 
 
-def _asked(one: Asked) -> dict[str, Any]:
-    return {"at_s": one.at_s, "parallelism": dict(one.parallelism), "reason": one.reason, "sentence": one.sentence}
+def _asked(asked: Asked) -> dict[str, Any]:
+    return {
+        "at_s": asked.at_s,
+        "parallelism": dict(asked.parallelism),
+        "reason": asked.reason,
+        "sentence": asked.sentence,
+    }
 
 
 def _plain(parallelism: Mapping[str, int] | None) -> dict[str, int] | None:

@@ -60,23 +60,23 @@ def dataflow_picture(played: Sequence[DataflowPlayed], parameters: DataflowParam
     return figure
 
 
-def _rates(axes: Axes, one: DataflowPlayed, top: float) -> None:
-    course, hours = one.course, hours_of(len(one.course.stretch))
+def _rates(axes: Axes, replay: DataflowPlayed, top: float) -> None:
+    course, hours = replay.course, hours_of(len(replay.course.stretch))
     target, emitted = course.total(course.stretch.target), course.total(course.stretch.processed)
     axes.plot(hours, _smooth(emitted), color=CYCLE[0], lw=1.2)
     axes.plot(hours, _smooth(target), color="black", lw=1.2, ls=(0, (4, 2)))
     rate_axis(axes, "source rate")
     axes.set_ylim(0.0, top)
-    steps = one.outcome.steps
-    axes.set_title(f"{one.outcome.policy}: {steps} step{'' if steps == 1 else 's'}", loc="left", fontsize=10)
+    steps = replay.outcome.steps
+    axes.set_title(f"{replay.outcome.policy}: {steps} step{'' if steps == 1 else 's'}", loc="left", fontsize=10)
 
 
-def _instances(axes: Axes, one: DataflowPlayed, colours: dict[str, str], top: float) -> None:
-    hours = hours_of(len(one.course.stretch))
+def _instances(axes: Axes, replay: DataflowPlayed, colours: dict[str, str], top: float) -> None:
+    hours = hours_of(len(replay.course.stretch))
     for name, colour in colours.items():
-        column = one.course.of(name)
-        axes.step(hours, one.course.stretch.instances[:, column], where="post", color=colour, lw=1.6)
-        for phase in one.outcome.phases:
+        column = replay.course.of(name)
+        axes.step(hours, replay.course.stretch.instances[:, column], where="post", color=colour, lw=1.6)
+        for phase in replay.outcome.phases:
             best = phase.optimum or phase.balanced_optimum
             if best is not None:
                 axes.hlines(

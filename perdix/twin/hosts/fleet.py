@@ -177,23 +177,23 @@ class Fleet:
             container.ready_s = max(image_s, now_s) + self._luck.container_start_s(container.number)
         self._due = any(container.starts_s is None for container in self.containers.values())
 
-    def _started(self, one: Container, now_s: int) -> None:
-        if self._luck.fails(one.number):
-            self._remove(one)
-            self._tell(now_s, "start-failed", one.host_id, one)
-            self._release_if_empty(self.hosts[one.host_id], now_s)
+    def _started(self, container: Container, now_s: int) -> None:
+        if self._luck.fails(container.number):
+            self._remove(container)
+            self._tell(now_s, "start-failed", container.host_id, container)
+            self._release_if_empty(self.hosts[container.host_id], now_s)
             return
-        one.ready = True
+        container.ready = True
         self._changed()
-        old = self.containers.get(one.replaces or "")
-        self._tell(now_s, "started" if one.replaces is None else "migrated", one.host_id, one)
+        old = self.containers.get(container.replaces or "")
+        self._tell(now_s, "started" if container.replaces is None else "migrated", container.host_id, container)
         if old is not None and not old.stopping:
             self._stop(old, now_s)
 
-    def _stopped(self, one: Container, now_s: int) -> None:
-        self._remove(one)
-        self._tell(now_s, "stopped", one.host_id, one)
-        self._release_if_empty(self.hosts[one.host_id], now_s)
+    def _stopped(self, container: Container, now_s: int) -> None:
+        self._remove(container)
+        self._tell(now_s, "stopped", container.host_id, container)
+        self._release_if_empty(self.hosts[container.host_id], now_s)
 
     def _end_unit(self, host: LeasedHost, now_s: int) -> None:
         """Begin a host's next unit. One that could not be emptied in time goes on: its next unit is paid for anyway."""
@@ -219,15 +219,15 @@ class Fleet:
             raise ImpossibleError(f"instance '{instance_id}' is being stopped already")
         return one
 
-    def _stop(self, one: Container, now_s: int) -> None:
-        one.ready = False
-        one.gone_s = now_s + self._topology.containers.stop_s
+    def _stop(self, container: Container, now_s: int) -> None:
+        container.ready = False
+        container.gone_s = now_s + self._topology.containers.stop_s
         self._changed()
 
-    def _remove(self, one: Container) -> None:
-        del self.containers[one.instance_id]
+    def _remove(self, container: Container) -> None:
+        del self.containers[container.instance_id]
         for other in self.containers.values():
-            if other.replaces == one.instance_id:
+            if other.replaces == container.instance_id:
                 other.replaces = None
         self._changed()
 
@@ -245,8 +245,8 @@ class Fleet:
         self._due = True
         self.version += 1
 
-    def _tell(self, now_s: int, kind: Kind, host_id: str, one: Container | None = None) -> None:
-        named = ("", "") if one is None else (one.instance_id, one.operator)
+    def _tell(self, now_s: int, kind: Kind, host_id: str, container: Container | None = None) -> None:
+        named = ("", "") if container is None else (container.instance_id, container.operator)
         self.events.append(Event(now_s, kind, host_id, *named))
         if kind in SCALED:
             self.scaled[named[1]] += 1

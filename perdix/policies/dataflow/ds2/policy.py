@@ -16,7 +16,7 @@ from perdix.policies.dataflow.ds2.measured import measure
 from perdix.policies.dataflow.ds2.memory import Avoided, Memory, Raised
 from perdix.policies.dataflow.ds2.options import Ds2Options
 from perdix.policies.dataflow.ds2.sizing import Sized, bounded, size
-from perdix.policies.dataflow.holding import changes_told, hold, reason_of, running, unknown, with_usable_windows
+from perdix.policies.dataflow.holding import changes_in_words, hold, reason_of, running, unknown, with_usable_windows
 from perdix.policies.dataflow.scaling_manager import (
     Emitted,
     Parallelism,
@@ -131,7 +131,7 @@ class Ds2:
         if chosen != runs and any(
             avoidance.parallelism == chosen and avoidance.until_s > situation.now_s for avoidance in memory.avoided
         ):
-            why = f"{changes_told(runs, chosen)} would follow, but made things worse not long ago."
+            why = f"{changes_in_words(runs, chosen)} would follow, but made things worse not long ago."
             return self._hold(sized, Reason.HOLD_AVOIDED, why, memory)
         notes = [note for note in (raised, *kept, limited) if note is not None]
         sentence = _sentence(sized, chosen, emitted, notes)
@@ -192,8 +192,8 @@ class Ds2:
         memory = replace(memory, avoided=avoided, rescale=way_back)
         before, after = ("an unknown rate" if rate is None else per_s(rate.per_s) for rate in (last.emitted, emitted))
         sentence = (
-            f"Since {changes_told(last.before, last.after)} the sources emit {after}, before it was {before}: taken "
-            f"back, and avoided for {seconds(self.options.avoid_s)}."
+            f"Since {changes_in_words(last.before, last.after)} the sources emit {after}, before it was {before}: "
+            f"taken back, and avoided for {seconds(self.options.avoid_s)}."
         )
         verdicts = sized.verdicts(last.before)
         return DataflowDecision(self.name, last.before, Reason.ROLLBACK, sentence, verdicts, memory.to_json())
@@ -285,7 +285,7 @@ def _is_same(before_per_s: float, now_per_s: float) -> bool:
 def _sentence(sized: Sized, chosen: Mapping[str, int], emitted: Emitted | None, notes: Sequence[str]) -> str:
     runs = running(sized.situation)
     load = "" if emitted is None else f" ({per_s(emitted.per_s)} of {per_s(emitted.target_per_s)} are emitted)"
-    said = "What runs is what the target rates take" if chosen == runs else changes_told(runs, chosen)
+    said = "What runs is what the target rates take" if chosen == runs else changes_in_words(runs, chosen)
     return "; ".join([f"{said}{load}", *notes]) + f"{_reasons(sized.why)}."
 
 
