@@ -54,7 +54,7 @@ def account(
         if situation.sizes:
             document["believed"]["sizes"] = {name: _size(size) for name, size in situation.sizes.items()}
     if verdict is not None:
-        document["candidates"] = [_candidate(item) for item in verdict.proposed.candidates[-MOST_CANDIDATES:]]
+        document["candidates"] = [_candidate(item) for item in kept_candidates(verdict, situation)]
         if verdict.proposed.plan:
             document["plan"] = [_planned(stage) for stage in kept_stages(verdict.proposed.plan)]
         if verdict.proposed.budget_left is not None:
@@ -155,6 +155,16 @@ def _size(size: SizedWorker) -> dict[str, Any]:
         "per_s": _short(size.per_s),
         "extrapolated": size.extrapolated,
     }
+
+
+def kept_candidates(verdict: Verdict, situation: Situation | None) -> list[Candidate]:
+    """Return the candidates nearest to what runs, and to what the policy and the guards came to, in their order."""
+    proposed = verdict.proposed
+    asked = {proposed.scale_out, verdict.decision.scale_out}
+    asked |= set() if situation is None else {situation.scale_out}
+    apart = [min(abs(candidate.scale_out - n) for n in asked) for candidate in proposed.candidates]
+    nearest = sorted(range(len(apart)), key=apart.__getitem__)[:MOST_CANDIDATES]
+    return [proposed.candidates[k] for k in sorted(nearest)]
 
 
 def kept_stages(plan: Sequence[Planned]) -> list[Planned]:

@@ -1,9 +1,11 @@
-"""Which stages of a plan are kept with a decision."""
+"""Which stages of a plan, and which candidates, are kept with a decision."""
 
 from __future__ import annotations
 
-from perdix.control.account import PLAN_ROWS, kept_stages
-from perdix.policies.contract import Planned
+from perdix.control.account import MOST_CANDIDATES, PLAN_ROWS, kept_candidates, kept_stages
+from perdix.control.decide import Verdict
+from perdix.policies.contract import Candidate, Decision, Planned, Reason
+from tests.policies.conftest import situation_of
 
 
 def planned(*scale_outs: int, lasts_s: float = 60.0) -> list[Planned]:
@@ -35,3 +37,17 @@ def test_a_plan_that_changes_with_every_stage_stays_small() -> None:
 
 def test_no_plan_has_no_stages() -> None:
     assert list(kept_stages([])) == []
+
+
+def kept(decided: int, *, proposed: int, runs: int) -> list[int]:
+    """The scale-outs that are kept of 100."""
+    every = tuple(Candidate(n, 1_000.0 * n, None, None) for n in range(1, 101))
+    policy, guards = (Decision("perdix", n, Reason.SCALE_OUT, "Why.", every) for n in (proposed, decided))
+    return [one.scale_out for one in kept_candidates(Verdict(guards, policy), situation_of(scale_out=runs))]
+
+
+def test_of_many_candidates_those_that_are_asked_about_are_kept() -> None:
+    assert kept(3, proposed=3, runs=3) == list(range(1, MOST_CANDIDATES + 1))
+    assert {5, 6, 7, 39, 40, 41, 59, 60, 61} <= set(kept(40, proposed=60, runs=6))
+    assert len(kept(40, proposed=60, runs=6)) == MOST_CANDIDATES
+    assert kept(99, proposed=99, runs=99)[-3:] == [98, 99, 100]
