@@ -33,7 +33,8 @@ def founded(proposed: Decision, situation: Situation) -> Decision:
     if stands and unforeseeable(situation):
         late_at = LateAt.of_memory(proposed.memory) if "late_at" in proposed.memory else None
         spent = Spent.of_memory(proposed.memory) if "spent" in proposed.memory else None
-        proposed = replace(stand_still(situation, proposed.policy, late_at, spent), memory=proposed.memory)
+        still = stand_still(situation, proposed.policy, late_at, spent)
+        proposed = replace(still, memory=proposed.memory, budget_left=proposed.budget_left)
     if not proposed.rescales(situation):
         return proposed
     early = _early(situation)

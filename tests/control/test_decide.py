@@ -17,6 +17,7 @@ from perdix.models.forecasting.contract import Forecast
 from perdix.models.forecasting.foresight import foresight
 from perdix.models.recovery.downtime import Downtimes
 from perdix.policies.contract import Candidate, Decision, Reason, Situation, SizedWorker
+from perdix.policies.planning.policy import Perdix
 from perdix.settings.stream_job import Bounds, Objectives
 from perdix.targets.contract import Running
 
@@ -445,6 +446,12 @@ def test_a_load_that_cannot_be_foreseen_is_not_gone_after() -> None:
     assert decide(Wanting(9), seen(NOISE), circumstances()).decision.scale_out == 9
     ahead = seen(NOISE, worker_cpu=(0.7,), events=("sale",))
     assert decide(Learning(9), ahead, circumstances()).decision.scale_out == 9, "an event is known of"
+
+
+def test_what_is_left_of_the_error_budget_is_known_while_a_job_stands_still() -> None:
+    decision = decide(Perdix(), seen(NOISE, worker_cpu=(0.7,)), circumstances()).decision
+    assert "cannot be foreseen" in decision.sentence
+    assert decision.budget_left == 1.0
 
 
 def test_of_a_few_minutes_nothing_follows_unless_the_job_falls_behind() -> None:
