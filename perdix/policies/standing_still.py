@@ -14,12 +14,12 @@ import numpy as np
 
 from perdix.models.capacity.contract import Estimate
 from perdix.models.forecasting.foresight import HALF_LIFE, MINUTE_S
-from perdix.policies.contract import Candidate, Decision, Reason, Situation
+from perdix.policies.contract import Decision, Reason, Situation
 from perdix.policies.finding_out import best_trial, busy_workers
 from perdix.policies.late_at import LateAt
 from perdix.policies.planning.budget import LATE_PRICE, Spent
 from perdix.policies.planning.course import Highest
-from perdix.policies.wording import per_s, workers
+from perdix.policies.wording import workers
 from perdix.telemetry.window import Values
 
 LEAST_AHEAD_S = 480.0  # foreseen for less, a load is over before a rescale has paid
@@ -83,21 +83,19 @@ def stand_still(
     tried.
     """
     allowed_s = WAITS * situation.objectives.latency_p95_ms / 1_000.0
-    budget, runs = situation.objectives.error_budget, situation.scale_out
-    sizes = sorted(situation.capacities)
+    runs, sizes = situation.scale_out, sorted(situation.capacities)
     counted_on = np.array([_takes(situation, n) for n in sizes])
     shares = dict(zip(sizes, late_shares(situation.minutes, counted_on, allowed_s).tolist(), strict=True))
     size, why = _size(situation, shares, LateAt() if late_at is None else late_at)
     if size == runs and spent is not None and late_at is not None:
         size, why = _found_out(situation, late_at, spent) or (size, why)
-    candidates = tuple(_candidate(situation, n, share, budget) for n, share in shares.items())
     reason = Reason.HOLD_UNFORESEEABLE if size == runs else Reason.of_change(runs, size)
     assert situation.foresight is not None
     sentence = (
         f"The load cannot be foreseen (one minute says {situation.foresight.correlation:.0%} of the next), so "
         f"the job stands still at {workers(size)}: {why}."
     )
-    return Decision(policy, size, reason, sentence, candidates, memory=situation.memory)
+    return Decision(policy, size, reason, sentence, memory=situation.memory)
 
 
 def _takes(situation: Situation, scale_out: int) -> float:
@@ -195,9 +193,3 @@ def _smaller(situation: Situation, shares: Mapping[int, float], budget: float) -
     if situation.lag_records is None:
         return runs, "the consumer lag is not measured, so there is no scaling in"
     return smaller, f"it would have been late in {shares[smaller]:.1%} of the last minutes"
-
-
-def _candidate(situation: Situation, scale_out: int, share: float, budget: float) -> Candidate:
-    capacity = situation.capacities[scale_out].per_s
-    rejected = None if share <= budget else f"{per_s(capacity)} would have been late in {share:.1%} of the last minutes"
-    return Candidate(scale_out, capacity, None, rejected)

@@ -58,6 +58,12 @@ def test_one_worker_is_spoken_of_as_one():
     assert "so the job stands still at 1 worker: it would have been late in 0.0% of the last minutes" in one.sentence
 
 
+def test_a_size_of_which_nothing_is_known_is_no_error():
+    known = situation(5).capacities
+    odd = situation(5, capacities={**known, 7: Estimate(7, math.nan, math.nan, math.nan, False, "")})
+    assert stand_still(odd, "daedalus").scale_out == 5
+
+
 def test_a_size_that_holds_is_stood_at_whatever_the_last_minute_was():
     for last in (0.0, 100.0, 250.0):
         decision = stand_still(situation(5, workload_per_s=last), "daedalus")
