@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from perdix.models.capacity.contract import Estimate
+from perdix.models.recovery.downtime import Downtimes
 from perdix.policies.contract import Reason
 from perdix.policies.planning.lateness import Lateness
 from perdix.policies.planning.policy import Perdix, PerdixOptions
@@ -322,3 +323,10 @@ def test_a_stop_counts_alike_however_often_is_looked(situate, tick_s):
     stood = replace(before, now_s=later_s, memory=memory, latency_p95_ms=9_000.0, seen_late=late)
     stood = replace(stood, forecast=replace(before.forecast, origin_s=later_s))
     assert Perdix().decide(stood).memory["spent"]["late_s"] == pytest.approx(600.0)
+
+
+def test_no_stage_of_a_plan_is_late_for_more_than_all_of_it(situate):
+    """A restart may take longer than a stage lasts."""
+    decision = decide(situate, load=5_500.0, scale_out=4, downtimes=Downtimes.assumed(out_s=300.0), lag_records=1e6)
+    assert decision.reason is Reason.SCALE_OUT
+    assert decision.plan[0].late_share == 1.0

@@ -129,7 +129,7 @@ class Plan:
         course = self.course
         rows = np.column_stack([course.begins_s, course.lasts_s, course.per_s]).tolist()
         return tuple(
-            Planned(after_s, load, stage.workers, stage.late_s / lasts_s, stage.cost, lasts_s)
+            Planned(after_s, load, stage.workers, min(stage.late_s / lasts_s, 1.0), stage.cost, lasts_s)
             for (after_s, lasts_s, load), stage in zip(rows, self.stages, strict=True)
         )
 
