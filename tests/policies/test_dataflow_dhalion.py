@@ -199,6 +199,17 @@ def test_memory_may_be_broken() -> None:
 # ---- DS2's comparison (section 5.2) -------------------------------------------------------------------------------
 
 
+def test_after_a_clock_that_was_ahead_is_set_back_nothing_waits_for_it() -> None:
+    policy, blocked = dhalion(wait_s=180.0), situation({"source": 0.5})
+    acted = policy.decide(blocked)
+    ahead = {**acted.memory, "blacklist": {"out split": NOW_S + 3_600.0}, "calm_since_s": NOW_S}
+    back = replace(later(blocked, acted), now_s=NOW_S - 86_400.0, memory=ahead, windows=blocked.windows)
+    again = policy.decide(replace(back, parallelism=RUNS))
+    assert (again.reason, again.parallelism["split"]) == (Reason.SCALE_OUT, 25)
+    calm = policy.decide(replace(back, windows=situation({}).windows, parallelism=RUNS))
+    assert calm.sentence == "No back-pressure for 0 s."
+
+
 def test_the_heron_word_count_takes_many_steps_of_one_operator_each_and_overshoots() -> None:
     """In the exact steady state, without Heron's queues: as many as in the paper or more, and beyond 10 and 20.
 

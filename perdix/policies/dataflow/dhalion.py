@@ -112,9 +112,15 @@ class _Memory:
         }
 
     @classmethod
-    def of(cls, situation: DataflowSituation) -> _Memory:
-        """Return what was remembered; a part that cannot be read is left out."""
+    def of(cls, situation: DataflowSituation, blacklist_s: float) -> _Memory:
+        """Return what was remembered; a part that cannot be read, or lies in the future, is left out."""
         found, now_s = situation.memory, situation.now_s
+
+        def past(value: Any) -> float:
+            if number(value) > now_s:
+                raise ValueError("a clock that was ahead has been set back")
+            return number(value)
+
         action = part_of(
             found.get("action"), lambda v: _Action(str(v[0]), count(v[1]), count(v[2]), number(v[3]), number(v[4]))
         )
@@ -124,10 +130,10 @@ class _Memory:
                 found.get("sensed"),
                 lambda several: tuple(parts_of(several, lambda v: (number(v[0]), number(v[1]), number(v[2])))),
             ),
-            part_of(found.get("acted_s"), number),
+            part_of(found.get("acted_s"), past),
             action if action is not None and action.operator in situation.parallelism else None,
-            part_of(found.get("calm_since_s"), number),
-            {key: until_s for key, until_s in blacklist.items() if until_s > now_s},
+            part_of(found.get("calm_since_s"), past),
+            {key: until_s for key, until_s in blacklist.items() if now_s < until_s <= now_s + blacklist_s},
         )
 
 
@@ -150,7 +156,7 @@ class Dhalion:
         if blind is not None:
             return hold(self.name, situation, Reason.HOLD_BLIND, f"Blind: {blind}.")
         options, now_s = self.options, situation.now_s
-        memory = _Memory.of(situation).sensing(situation, options.noise, options.sensor_s)
+        memory = _Memory.of(situation, options.blacklist_s).sensing(situation, options.noise, options.sensor_s)
         acted_s = max(now_s - situation.since_rescale_s, -math.inf if memory.acted_s is None else memory.acted_s)
         if now_s - acted_s < options.wait_s:
             why = f"Acted {seconds(now_s - acted_s)} ago; waits {seconds(options.wait_s)} for the effect."
