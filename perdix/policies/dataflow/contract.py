@@ -39,10 +39,9 @@ class DataflowSituation:
 
 @dataclass(frozen=True)
 class OperatorVerdict:
-    """What was found of one operator: instances wanted (unrounded where it is a division), and why in words."""
+    """What was found of one operator: instances wanted where they are a division, unrounded, and why in words."""
 
     operator: str
-    instances: int
     unrounded: float | None
     why: str
 

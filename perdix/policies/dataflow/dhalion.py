@@ -201,7 +201,7 @@ class Dhalion:
             if why_not is None and wanted == runs:
                 why_not = "it cannot have more instances"
             held = f"it holds its input back for {share:.0%} of the time"
-            verdicts.append(OperatorVerdict(name, wanted, None, f"{held}; {why_not}" if why_not else held))
+            verdicts.append(OperatorVerdict(name, None, f"{held}; {why_not}" if why_not else held))
             if why_not is None:
                 action = _Action(name, runs, wanted, share, _processed_per_s(situation, name))
                 return self._act(situation, action, tuple(verdicts), memory)
@@ -241,7 +241,7 @@ class Dhalion:
             return hold(self.name, situation, Reason.HOLD_GOOD, why, memory=memory.to_json())
         runs = situation.parallelism[name]
         wanted = max(1, min(runs - 1, math.ceil(round(runs * (1.0 - self.options.scale_in_share), 9))))
-        verdict = OperatorVerdict(name, wanted, None, f"it works {useful:.0%} of its time, no back-pressure")
+        verdict = OperatorVerdict(name, None, f"it works {useful:.0%} of its time, no back-pressure")
         action = _Action(name, runs, wanted, 0.0, _processed_per_s(situation, name))
         return self._act(situation, action, (verdict,), memory)
 

@@ -187,4 +187,4 @@ def _verdict(vertex: Vertex, decision: JobDecision) -> OperatorVerdict:
     said = f"{per_s(found.demand.target_per_s)} are due, it can process {true}" if known else "its rates are not known"
     if wish.held_by is not None:
         said = f"{said}; {wish.held_by}"
-    return OperatorVerdict(vertex.name, decision.changes.get(vertex.name, vertex.parallelism), None, said)
+    return OperatorVerdict(vertex.name, None, said)

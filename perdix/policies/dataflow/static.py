@@ -37,7 +37,7 @@ class Static:
             chosen[name] = _within(count, situation, name)
             if chosen[name] != count:
                 moved.append(f"{name} can run {chosen[name]}, not {count}")
-        verdicts = tuple(OperatorVerdict(name, count, None, "fixed") for name, count in chosen.items())
+        verdicts = tuple(OperatorVerdict(name, None, "fixed") for name in chosen)
         fixed = ", ".join(f"{name} {count:,}" for name, count in chosen.items())
         sentence = f"Fixed: {fixed}{'; ' if moved else ''}{', '.join(moved)}."
         return DataflowDecision(self.name, chosen, reason_of(runs, chosen), sentence, verdicts)

@@ -82,7 +82,7 @@ class Ds2:
         return self._act(sized, memory)
 
     def _hold(self, sized: Sized, reason: Reason, sentence: str, memory: Memory) -> DataflowDecision:
-        verdicts = sized.verdicts(running(sized.situation))
+        verdicts = sized.verdicts()
         return hold(self.name, sized.situation, reason, sentence, operators=verdicts, memory=memory.to_json())
 
     def _warming_up(self, situation: DataflowSituation, memory: Memory) -> str | None:
@@ -138,7 +138,7 @@ class Ds2:
         if chosen == runs:
             return self._hold(sized, Reason.HOLD_GOOD, sentence, memory)
         memory = replace(memory, rescale=Rescale(runs, chosen, emitted))
-        reason, verdicts = reason_of(runs, chosen), sized.verdicts(chosen)
+        reason, verdicts = reason_of(runs, chosen), sized.verdicts()
         return DataflowDecision(self.name, chosen, reason, sentence, verdicts, memory.to_json())
 
     def _forgiving(self, memory: Memory, emitted: Emitted | None) -> Memory:
@@ -195,7 +195,7 @@ class Ds2:
             f"Since {changes_in_words(last.before, last.after)} the sources emit {after}, before it was {before}: "
             f"taken back, and avoided for {seconds(self.options.avoid_s)}."
         )
-        verdicts = sized.verdicts(last.before)
+        verdicts = sized.verdicts()
         return DataflowDecision(self.name, last.before, Reason.ROLLBACK, sentence, verdicts, memory.to_json())
 
     def _raised(

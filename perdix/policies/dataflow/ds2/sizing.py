@@ -31,8 +31,8 @@ class Sized:
         """Uneven operators whose hottest instance can do no more, which more instances need not fix."""
         return tuple(name for name, skew in self.measured.skews.items() if skew.saturated)
 
-    def verdicts(self, chosen: Mapping[str, int]) -> tuple[OperatorVerdict, ...]:
-        """Return what was found of each operator, with the instances that were chosen."""
+    def verdicts(self) -> tuple[OperatorVerdict, ...]:
+        """Return what was found of each operator."""
         exact, found = self.optimal.unrounded_of(), []
         for index, name in enumerate(self.situation.graph.names):
             target_per_s = float(self.optimal.target_per_s[-1, index])
@@ -44,7 +44,7 @@ class Sized:
             else:
                 said = "held"
             why = f"{said}: {self.why[name]}" if name in self.why else said
-            found.append(OperatorVerdict(name, chosen[name], exact.get(name), why))
+            found.append(OperatorVerdict(name, exact.get(name), why))
         return tuple(found)
 
 
