@@ -61,10 +61,10 @@ class Twres:
             Candidate(int(n), float(rate), None, None if rate >= projected else f"{per_s(rate)} do not cope")
             for n, rate in zip(scale_outs[: best - bounds.minimum + 1], capacities, strict=False)
         )
-        said = f"{workers(best)} cope with the projected {per_s(projected)}"
+        said = f"{workers(best)} {'copes' if best == 1 else 'cope'} with the projected {per_s(projected)}"
         if not copes.any():
-            said = f"no scale-out copes with the projected {per_s(projected)}; {workers(best)} are the most"
-        current = situation.scale_out
+            said = f"No scale-out copes with the projected {per_s(projected)}; {workers(best)} are the most"
+        current, most = situation.scale_out, not copes.any()
         latency_ms = situation.latency_p95_ms
         if latency_ms is None or math.isnan(latency_ms):
             if best < current:
@@ -75,7 +75,9 @@ class Twres:
         elif best <= current <= bounds.maximum and latency_ms > self.options.latency_ms:
             best = bounds.clamp(current + 1)
             said += f"; the latency of {latency_ms:,.0f} ms is above {self.options.latency_ms:,.0f} ms: one more"
-        reason = Reason.of_change(current, best)
+            if best == current:
+                most, said = True, f"{said}, but {workers(best)} are the most"
+        reason = Reason.SCALE_MAXIMUM if most else Reason.of_change(current, best)
         return Decision(self.name, best, reason, f"{said}.", examined, memory=evaluated(situation))
 
 

@@ -35,8 +35,8 @@ def test_the_smallest_that_copes_is_taken_whatever_a_restart_would_need(situate:
 
 def test_where_none_copes_the_most_is_taken(situate: Situate) -> None:
     decision = decide(situate(load=30_000.0, profiled=profile_of()))
-    assert decision.scale_out == 12
-    assert "no scale-out copes with the projected 30,000/s; 12 workers are the most" in decision.sentence
+    assert (decision.scale_out, decision.reason) == (12, Reason.SCALE_MAXIMUM)
+    assert "No scale-out copes with the projected 30,000/s; 12 workers are the most" in decision.sentence
 
 
 def test_a_valid_scale_out_with_a_high_latency_gets_one_more(situate: Situate) -> None:
@@ -45,7 +45,10 @@ def test_a_valid_scale_out_with_a_high_latency_gets_one_more(situate: Situate) -
     assert "the latency of 2,001 ms is above 2,000 ms: one more" in decision.sentence
     assert decide(situate(load=3_500.0, scale_out=5, latency_p95_ms=2_000.0, profiled=profile_of())).scale_out == 4
     most = situate(load=3_500.0, scale_out=12, latency_p95_ms=9_000.0, profiled=profile_of())
-    assert (decide(most).scale_out, decide(most).reason) == (12, Reason.HOLD_GOOD)
+    assert (decide(most).scale_out, decide(most).reason) == (12, Reason.SCALE_MAXIMUM)
+    assert "above 2,000 ms: one more, but 12 workers are the most." in decide(most).sentence
+    one = situate(load=500.0, scale_out=1, latency_p95_ms=500.0, profiled=profile_of())
+    assert decide(one).sentence == "1 worker copes with the projected 500/s."
 
 
 @pytest.mark.parametrize("latency_ms", [None, math.nan])
