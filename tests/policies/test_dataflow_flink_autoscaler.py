@@ -186,6 +186,20 @@ def test_memory_may_be_broken() -> None:
             assert decision.parallelism == ONE_EACH
 
 
+def test_of_operators_that_are_gone_nothing_is_kept() -> None:
+    """Names change with each edit of a job; what was remembered of each would pile up."""
+    now: DataflowSituation = heron_word_count().situation(ONE_EACH, **LOG)
+    gone = {"history": {"old": [[NOW_S - 900.0, 1, 2, 10.0, 20.0]], "split": [[NOW_S - 900.0, 2, 1, 10.0, 5.0]]}}
+    assert list(autoscaler().decide(replace(now, memory=gone)).memory["history"]) == ["split"]
+
+
+def test_after_a_clock_that_was_ahead_is_set_back_the_window_fills_as_ever() -> None:
+    now: DataflowSituation = heron_word_count().situation(ONE_EACH, **LOG)
+    ahead = autoscaler().decide(now)
+    back = autoscaler().decide(replace(now, now_s=NOW_S - 86_400.0, memory=ahead.memory))
+    assert back.sentence == "No decision for another 60 s: the window fills."
+
+
 def test_twice_the_work_through_a_branch_is_counted() -> None:
     steady = chain(("a", Truth(100.0, selectivity=2.0)), ("b", Truth(100.0)), source_per_s=70.0)
     decisions = behind(steady, {"source": 1, "a": 1, "b": 1}, autoscaler(), 12)

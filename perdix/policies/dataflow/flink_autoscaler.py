@@ -63,7 +63,7 @@ class FlinkAutoscaler:
         memory = Memory.from_json(situation.memory, now_s, situation.graph.names)
         changed = bool(memory.parallelism) and memory.parallelism != runs
         window_s = max(window.window_s for window in situation.windows.values())
-        first_s = now_s - window_s if memory.first_s is None else memory.first_s
+        first_s = min(now_s - window_s, math.inf if memory.first_s is None else memory.first_s)
         started_s = now_s - situation.since_rescale_s if math.isfinite(situation.since_rescale_s) else first_s
         if changed:
             asked = memory.asked

@@ -58,7 +58,9 @@ class Memory:
             if waiting.first_s <= now_s and waiting.below(parallelism.get(name, 0))
         }
         history = parts_by_name(found.get("history"), lambda several: tuple(parts_of(several, Rescale.of_json)))
-        known = {name: tuple(entry for entry in several if entry.at_s <= now_s) for name, several in history.items()}
+        known = {
+            name: tuple(entry for entry in history[name] if entry.at_s <= now_s) for name in names if name in history
+        }
         return cls(
             tuple(sample for sample in samples if sample.at_s < now_s),
             JobState(known, pending, tuple(parts_of(found.get("restarts"), Restart.of_json))),
