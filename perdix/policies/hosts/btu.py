@@ -173,11 +173,9 @@ class Btu:
         Returns host -> end of the unit after which it is leased again, where there is no other place.
         """
         again = {}
-        for host_id, host in plan.situation.hosts.items():
-            stuck = [
-                member for name in plan.fleet.members for member in plan.members(name) if member.host_id == host_id
-            ]
-            if not host.releasing or not stuck:
+        for host_id in (name for name, host in plan.situation.hosts.items() if host.releasing):
+            members = (member for name in plan.fleet.members for member in plan.members(name))
+            if all(member.host_id != host_id for member in members):
                 continue
             found = simulate(plan, host_id, {})
             if isinstance(found, str):

@@ -80,8 +80,8 @@ class Plan:
 
     def members(self, operator: str) -> list[contract.Instance]:
         """Return the instances of a type that are not planned to be stopped, and not under way to another host."""
-        found = self.fleet.members[operator]
-        return [instance for instance in found if instance.instance_id not in self.stopped | self.fleet.moving]
+        gone = self.stopped | self.fleet.moving
+        return [instance for instance in self.fleet.members[operator] if instance.instance_id not in gone]
 
     def left(self, operator: str) -> int:
         """Return how many working instances of a type are left by the steps so far."""
