@@ -36,6 +36,7 @@ TICK = re.compile(
     r"(?:\b|_)(?:(?P<d>d|days?)|(?P<h>h|hours?)|(?P<m>min|minutes?)|(?P<s>s|sec|seconds?)|(?P<ms>ms|milli(?:second)?s)"
     r"|(?P<us>[uµμ]s|micro(?:second)?s)|(?P<ns>ns|nano(?:second)?s))\W*$"
 )  # how the name of a time column says its unit
+LOCAL_DATE = re.compile(r"\d{1,4}([./-])\d{1,2}\1\d{1,4}(?![.\d])")  # as 31.1.2026 or 1/31/2026
 ABSENT = ("", "null", "none", "na", "n/a", "-")  # how exports write that nothing was measured
 SHOWN = 5
 FIX = "the file must have a time column (seconds or ISO times) and a column of rates (a point is the decimal sign)"
@@ -158,8 +159,12 @@ def _columns(path: Path, names: Sequence[str], rows: Sequence[Row]) -> tuple[int
     """
     place, cells = rows[0]
     by_name = next((names.index(name) for name in TIMES if name in names), None)
-    looks = [k for k, cell in enumerate(cells) if _time_s(cell) is not None]
+    named = next((names.index(name) for name in RATES if name in names), None)
+    looks = [k for k, cell in enumerate(cells) if k != named and _time_s(cell) is not None]
     dates = [k for k in looks if _number(cells[k]) is None]
+    local = next((cell for cell in cells if isinstance(cell, str) and LOCAL_DATE.match(cell)), None)
+    if local is not None and not dates and by_name not in looks:
+        raise SettingsError(f"{path}:{place}: '{local}' may be a date; write it as ISO, such as 2026-01-31T03:12:00Z")
     time_at = next(iter(dates or looks), None) if by_name is None else by_name
     if time_at is None:
         raise SettingsError(f"{path}:{place}: no time in {_shown(cells)}; {FIX}")
@@ -168,7 +173,6 @@ def _columns(path: Path, names: Sequence[str], rows: Sequence[Row]) -> tuple[int
             f"{path}:{place}: one column of rates and no times; give the time from row to row with --step, for example "
             "--step 30m"
         )
-    named = next((names.index(name) for name in RATES if name in names), None)
     numbers = (k for k in _numeric(cells) if k > time_at)
     rate_at = next(numbers, None) if named is None else named
     if rate_at is None:

@@ -392,3 +392,24 @@ def test_rates_that_never_fall_may_be_a_counter_without_its_name(tmp_path: Path,
     assert (said in recorded(written(tmp_path, rows([60 * k for k in range(count)], grown))).notes) == (count == 100)
     for other in ([*grown[:-1], 0.0], [5.0] * count):
         assert said not in recorded(written(tmp_path, rows([60 * k for k in range(count)], other))).notes
+
+
+@pytest.mark.parametrize("date", ["01.03.2026 00:{:02}", "3/1/2026 00:{:02}", "2026/03/01 00:{:02}"])
+@pytest.mark.parametrize("header", ["Datum;rate\n", "Datum;Durchsatz\n", "time;rate\n", ""])
+def test_dates_as_a_country_writes_them_are_refused_and_no_other_column_is_a_time(
+    tmp_path: Path, date: str, header: str
+) -> None:
+    """Rates that grew were read as their own times."""
+    text = rows([date.format(k) for k in range(9)], [100 + 100 * k for k in range(9)], header=header, sep=";")
+    with pytest.raises(SettingsError, match=r"date.*2026-01-31T03:12:00Z"):
+        recorded(written(tmp_path, text))
+
+
+def test_a_rate_is_never_its_own_time(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"trace\.csv:2: no time in 'monday,100'"):
+        recorded(written(tmp_path, rows(["monday", "tuesday"], [100, 200], header="day,rate\n")))
+
+
+def test_a_date_as_a_country_writes_it_may_stand_beside_the_time(tmp_path: Path) -> None:
+    text = "ts;Datum;rate\n" + "".join(f"{1_700_000_000 + 60 * k};15.11.2023;{5 + k}\n" for k in range(9))
+    assert recorded(written(tmp_path, text)).step_s == 60.0
