@@ -79,6 +79,10 @@ def read_rows(path: Path, step_s: float | None = None) -> Rows:
         header, rows, unit = *_csv(path, content), "line"
     if not rows:
         raise SettingsError(f"{path}: no rows below the header; {FIX}")
+    place, first = rows[0]
+    width = max(len(header), len(first))
+    rows[0] = place, [*first, *[""] * (width - len(first))]
+    header += [""] * (width - len(header)) if header else []
     names = [name.strip().lower() for name in header]
     if step_s is not None:
         rate_at = _rate_without_times(path, names, rows)

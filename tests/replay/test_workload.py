@@ -413,3 +413,22 @@ def test_a_rate_is_never_its_own_time(tmp_path: Path) -> None:
 def test_a_date_as_a_country_writes_it_may_stand_beside_the_time(tmp_path: Path) -> None:
     text = "ts;Datum;rate\n" + "".join(f"{1_700_000_000 + 60 * k};15.11.2023;{5 + k}\n" for k in range(9))
     assert recorded(written(tmp_path, text)).step_s == 60.0
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("rate,time\n5\n6,2026-01-01T00:01:00\n", "line 2: '5,' has no time"),
+        ("rate,time\n5\n6,2026-01-01T00:01:00\n7,2026-01-01T00:02:00\n", "line 2: '5,' has no time"),
+        ("time,rate\n1,2026-01-01T00:00:00,5\n2,2026-01-01T00:01:00,6\n", "'2026-01-01T00:00:00' is not a number"),
+    ],
+)
+def test_lines_shorter_or_longer_than_their_header_are_named(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(SettingsError, match=said):
+        recorded(written(tmp_path, text))
+
+
+def test_a_header_may_leave_the_last_column_without_a_name(tmp_path: Path) -> None:
+    text = rows(RATES, [f"2026-01-01T00:0{k}:00" for k in range(4)], header="rate\n")
+    assert recorded(written(tmp_path, text)).step_s == 60.0
+    assert recorded(written(tmp_path, rows(RATES, ["a", "b", "c", "d"], header="rate\n")), step_s=30.0).step_s == 30.0
