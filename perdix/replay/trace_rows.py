@@ -102,7 +102,8 @@ def read_rows(path: Path, step_s: float | None = None) -> Rows:
 def _tick_s(name: str | None, first: Any) -> float | None:
     """Return the seconds of 1 in a column of times that counts from the trace's beginning, where its name says it."""
     number, found = _number(first), TICK.search(name or "")
-    return TICKS_S[str(found.lastgroup)] if found and number is not None and abs(number) < DATED_S else None
+    tick_s = TICKS_S[str(found.lastgroup)] if found else None
+    return tick_s if tick_s and number is not None and abs(number) * min(tick_s, 1.0) < DATED_S else None
 
 
 def _refuse_row_numbers(path: Path, name: str | None, rows: Rows) -> None:

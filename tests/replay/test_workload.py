@@ -432,3 +432,21 @@ def test_a_header_may_leave_the_last_column_without_a_name(tmp_path: Path) -> No
     text = rows(RATES, [f"2026-01-01T00:0{k}:00" for k in range(4)], header="rate\n")
     assert recorded(written(tmp_path, text)).step_s == 60.0
     assert recorded(written(tmp_path, rows(RATES, ["a", "b", "c", "d"], header="rate\n")), step_s=30.0).step_s == 30.0
+
+
+@pytest.mark.parametrize("begin_s", [0, 150_000, 5_000_000])
+@pytest.mark.parametrize(("name", "per_s"), [("elapsed_ms", 1_000), ("t_us", 1_000_000), ("uptime_ns", 10**9)])
+def test_a_clock_that_begins_anywhere_has_the_unit_of_its_name(
+    tmp_path: Path, begin_s: int, name: str, per_s: int
+) -> None:
+    """A process that has run for two days: 150,000,000 ms were read as seconds of 1974."""
+    text = rows([(begin_s + 60 * k) * per_s for k in range(4)], RATES, header=f"{name},rate\n")
+    trace = recorded(written(tmp_path, text))
+    assert (round(trace.step_s, 6), trace.origin_s) == (60.0, None)
+
+
+def test_an_epoch_time_has_the_unit_of_its_size_whatever_its_name(tmp_path: Path) -> None:
+    for name, factor in (("time_ms", 1_000), ("t_us", 10**6), ("seconds", 1_000)):
+        text = rows([(1_770_000_000 + 60 * k) * factor for k in range(4)], RATES, header=f"{name},rate\n")
+        trace = recorded(written(tmp_path, text))
+        assert (trace.step_s, trace.origin_s) == (60.0, 1_770_000_000.0)
