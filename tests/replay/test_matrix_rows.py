@@ -100,3 +100,8 @@ def test_damage_is_named_by_its_file(tmp_path: Path) -> None:
 def test_it_has_times_of_its_own(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="an export of Prometheus has times; leave --step out"):
         recorded(exported(tmp_path, ({"topic": "a"}, [10, 20, 30])), step_s=60.0)
+
+
+def test_a_recording_rule_of_rates_may_keep_the_name_of_its_counter(tmp_path: Path) -> None:
+    name = "code_resource:apiserver_request_total:rate5m"
+    assert recorded(exported(tmp_path, ({"__name__": name}, [10, 20, 30, 20]))).peak == 30

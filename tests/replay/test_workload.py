@@ -387,11 +387,17 @@ def test_a_counter_is_refused_whatever_the_format(tmp_path: Path, name: str) -> 
 @pytest.mark.parametrize("count", [99, 100])
 def test_rates_that_never_fall_may_be_a_counter_without_its_name(tmp_path: Path, count: int) -> None:
     """Of sum(x_total) an export names nothing."""
-    said = "its rates never fall: if it counts records, export sum(rate(...))"
+    said = "its rates hardly ever fall: if it counts records, export sum(rate(...))"
     grown = [float(k * k // 9) for k in range(count)]
     assert (said in recorded(written(tmp_path, rows([60 * k for k in range(count)], grown))).notes) == (count == 100)
     for other in ([*grown[:-1], 0.0], [5.0] * count):
         assert said not in recorded(written(tmp_path, rows([60 * k for k in range(count)], other))).notes
+
+
+def test_a_counter_without_its_name_may_begin_anew_now_and_then(tmp_path: Path) -> None:
+    restarted = [float(k % 150) for k in range(900)]
+    notes = recorded(written(tmp_path, rows([60 * k for k in range(900)], restarted))).notes
+    assert any("hardly ever fall: if it counts records, export sum(rate(...))" in note for note in notes)
 
 
 @pytest.mark.parametrize("date", ["01.03.2026 00:{:02}", "3/1/2026 00:{:02}", "2026/03/01 00:{:02}"])
