@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import orjson
 
 from perdix.control.champions import ChampionRow, FleetChampions
@@ -26,15 +27,16 @@ STEPS_TO_PEAK = 10  # rates up to what the largest scale-out takes: half as many
 def profiled(case: Case, twin: JobTwin) -> Begun | None:
     """Profile the case's job for a policy that needs it; ``None`` for any other.
 
-    What was recorded is the workload of the ten minutes that the run begins with; the deployments are other workers
-    with other keys than the twin's own.
+    What was recorded is the workload of the ten minutes that the run begins with, a constant one where nothing arrives
+    in them; the deployments are other workers with other keys than the twin's own.
     """
     if case.contender.settings.name not in NEED_A_PROFILE:
         return None
     maximum = twin.parameters.workers.maximum if case.bounds is None else case.bounds.maximum
     minimum = 1 if case.bounds is None else case.bounds.minimum
     plan = plan_for(minimum, maximum, twin.true_capacity(maximum), steps_to_peak=STEPS_TO_PEAK)
-    recording = Recording(twin.arrivals(twin.now_s, RECORDED_S))
+    recorded = twin.arrivals(twin.now_s, RECORDED_S)
+    recording = Recording(recorded if recorded.any() else np.ones(RECORDED_S))
     deployments = TwinDeployments(case.parameters, recording, case.seed, scraping=case.scraping)
     found = profile(case.parameters.name, plan, deployments)
     trained = profiled_of(found, case.contender.latency_family, case.seed)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 
+import numpy as np
 import orjson
 import pytest
 
@@ -95,3 +96,9 @@ def test_no_other_policy_is_profiled_nor_one_whose_champions_are_given() -> None
 def test_profiles_differ_by_the_seed_and_by_nothing_else() -> None:
     assert begun("twres").to_state() == begun("phoebe").to_state()
     assert begun("twres", 4).highest != begun("twres").highest
+
+
+def test_a_run_that_begins_in_a_night_without_load_is_profiled_at_a_constant_rate() -> None:
+    night = np.concatenate([np.zeros(900), np.full(2_000, 1e4)])
+    asked = replace(case("phoebe", hours=0.1), bounds=Bounds(minimum=1, maximum=2), arrivals=night)
+    assert profiled(asked, fresh_twin(asked, job_of(asked).bounds)) is not None
