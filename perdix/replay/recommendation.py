@@ -63,11 +63,12 @@ def is_beaten(policy: Side, fixed: Side) -> bool:
 
     A fixed size that does not hold the objective itself beats only what is late more often, or as often for more.
     """
+    dearer = policy.cost > (1.0 + AS_MUCH) * fixed.cost
     if fixed.held:
-        return not policy.held or policy.cost > fixed.cost
+        return not policy.held or dearer
     if policy.held or _distance(policy)[:3] < _distance(fixed)[:3]:
         return False
-    return policy.late > fixed.late or policy.cost > fixed.cost
+    return policy.late > fixed.late or dearer
 
 
 def _distance(side: Side) -> tuple[float, float, float, float]:

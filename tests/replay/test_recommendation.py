@@ -44,6 +44,8 @@ def names(weighed: Weighed) -> tuple[str | None, str | None, list[str]]:
         pytest.param([side("a", 4, 0.2), side("b", 5, 0.1)], fixed(6), "best-static", "b", ["a", "b"], id="none holds"),
         pytest.param([side("a", 4, left=9)], fixed(6), "best-static", "a", ["a"], id="records are left"),
         pytest.param([side("static-6", 6, 0.03)], fixed(6), "static-6", None, [], id="equal"),
+        pytest.param([side("a", 6.02)], fixed(6), "a", None, [], id="as much, as it is said"),
+        pytest.param([side("a", 12.02, 0.3)], fixed(12, 0.3), "best-static", "a", [], id="none holds, as much, as late"),
         pytest.param([side("a", 4, 0.2), side("b", 5, 0.1)], fixed(12, 0.3), "b", "b", [], id="nothing holds"),
         pytest.param([side("a", 4, 0.4)], fixed(12, 0.3), "best-static", "a", ["a"], id="the fixed size is nearest"),
         pytest.param([side("a", 14)], fixed(12, 0.3), "a", None, [], id="only a policy holds"),
@@ -220,3 +222,9 @@ def test_what_did_not_come_to_its_end_takes_no_part() -> None:
     found = recommendation([nothing], Objectives())
     assert found == {"policy": None, "held": None, "beaten": [], "sentence": ""}
     assert recommendation([nothing, summarised(side("b", 4))], Objectives())["policy"] == "b"
+
+
+def test_nothing_is_beaten_by_what_costs_as_much() -> None:
+    said = sentence(side("a", 6.02), side("b", 6.2), fixed(6))
+    assert "that is as much as the best fixed size, 6 workers" in said
+    assert "Beaten by best-static: b with 6.2 workers on average, 3 % more." in said
