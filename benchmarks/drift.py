@@ -9,7 +9,6 @@ the measured traces take part when the data lies beside the project.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,13 +17,9 @@ from benchmarks.measured import DATA
 from perdix.control.state.journal import Journal
 from perdix.control.state.store import StateStore
 from perdix.models.drift import DriftState
-from perdix.models.forecasting.auto_arima import AutoArima
 from perdix.models.forecasting.contract import Workload
-from perdix.models.forecasting.damped_trend import DampedTrend
+from perdix.models.forecasting.families import families_named
 from perdix.models.forecasting.forecaster import Forecaster
-from perdix.models.forecasting.last_value import LastValue
-from perdix.models.forecasting.linear import Linear
-from perdix.models.forecasting.member import Member
 from perdix.models.horizon_drift import usual_share
 from perdix.models.realised import Missed
 from perdix.telemetry.window import Values
@@ -34,11 +29,7 @@ HOUR = 60 * MINUTE
 DAY_MINUTES = 1_440
 LEVEL_PER_S = 10_000.0
 TRACES = ("tm_6h_100K_max", "sine_60000_6h", "advertising_6h_550K_max")
-CHAMPIONS: Mapping[str, Mapping[str, type[Member]]] = {
-    "ensemble": {member.family: member for member in (LastValue, Linear, DampedTrend, AutoArima)},
-    "auto-arima": {AutoArima.family: AutoArima},
-    "damped-trend": {DampedTrend.family: DampedTrend},
-}
+CHAMPIONS = ("ensemble", "auto-arima", "damped-trend")
 
 
 @dataclass(frozen=True)
@@ -150,8 +141,8 @@ def main() -> None:
     for name, load in loads().items():
         if options.only and name not in options.only:
             continue
-        for called, families in CHAMPIONS.items():
-            champion = Forecaster.fit(Workload(0.0, STEP_S, load.per_s[: load.fitted]), families)
+        for called in CHAMPIONS:
+            champion = Forecaster.fit(Workload(0.0, STEP_S, load.per_s[: load.fitted]), families_named(called))
             live = load.per_s[load.fitted :]
             asked, fallback = requests(champion, live)
             days = len(live) / MINUTE / DAY_MINUTES
