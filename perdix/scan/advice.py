@@ -24,6 +24,7 @@ from perdix.settings.stream_job import Bounds, Objectives
 Kind = Literal["fixed", "perdix", "keep"]
 HOPELESS: Final = 0.5  # share of the seconds: what is late so often at any size is not for want of workers
 SAME: Final = 0.05  # of the workers now: less is no saving
+SHOWN: Final = 0.0005  # share of the time from which on it is not 0.0 %
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,10 @@ class FixedSize:
     # lower end of its 90 % interval
     late_share: float
     late_share_at_low_end: float
-    workers_at_low_end: int  # the best fixed size where capacities are at their lower ends
+    # workers_at_low_end, held_at_low_end: the best fixed size where capacities are at their lower ends, and whether it
+    # holds the objective there; the largest that was looked at where none does
+    workers_at_low_end: int
+    held_at_low_end: bool
 
 
 @dataclass(frozen=True)
@@ -141,7 +145,7 @@ def _fixed_size(job: OwnPhysics, learned: Learned) -> FixedSize:
     safe = best_static(low.case())
     unlucky = kept(low.case(), found.scale_out).outcome.share_above_objective
     safely = max(safe.scale_out, found.scale_out) if safe.held else learned.maximum
-    return FixedSize(found.scale_out, found.held, late, max(unlucky, late), safely)
+    return FixedSize(found.scale_out, found.held, late, max(unlucky, late), safely, safe.held)
 
 
 @dataclass(frozen=True)
@@ -236,15 +240,22 @@ class _Weighed:
             )
         if kind == "keep":
             return f"about what it needs: {fixed} would hold the objective"
-        if (
-            self.fixed.workers_at_low_end > self.fixed.workers
-            and self.fixed.late_share_at_low_end > self.objectives.error_budget
-        ):
-            safe = workers(self.fixed.workers_at_low_end)
-            return f"{fixed} should carry the peak of {peak:,.0f}/s; go there step by step, {safe} are safe"
+        carried = self._carried(peak)
+        if self.fixed.late_share_at_low_end > self.objectives.error_budget:
+            most = workers(self.fixed.workers_at_low_end)
+            safe = f"{most} are safe" if self.fixed.held_at_low_end else f"no size up to {most} is safe"
+            return f"{fixed} should carry {carried}; go there step by step, {safe}"
+        carry, are = ("carries", "is") if self.fixed.workers == 1 else ("carry", "are")
         if self.perdix.method == "not needed":
-            return f"{fixed} carry the peak of {peak:,.0f}/s and are needed nearly always, so no rescaling pays"
-        return f"{fixed} carry the peak of {peak:,.0f}/s, and rescaling would save little more"
+            return f"{fixed} {carry} {carried} and {are} needed nearly always, so no rescaling pays"
+        return f"{fixed} {carry} {carried}, and rescaling would save little more"
+
+    def _carried(self, peak: float) -> str:
+        """Return what the best fixed size carries: its peak may wait within the error budget."""
+        if self.learned.capacities[self.fixed.workers].per_s >= peak:
+            return f"the peak of {peak:,.0f}/s"
+        late = self.fixed.late_share
+        return f"the load but for {late:.1%} of the time" if late >= SHOWN else "the load"
 
 
 def _assumed(learned: Learned) -> tuple[str, ...]:

@@ -15,9 +15,10 @@ from perdix.scan.confidence import confidence
 from perdix.scan.lateness import known_in_time, late_share_now
 from perdix.scan.learning import CannotJudgeError, Restarts
 from perdix.scan.own_physics import objectives_of, own_physics
+from perdix.scan.page import page
 from perdix.scan.with_perdix import busiest_day_s, following
 from perdix.twin.job import JobTwin
-from tests.scan.made import capacities, daily, learned, load
+from tests.scan.made import capacities, daily, judged, learned, load, told
 
 
 def advised(of, **changes):
@@ -273,3 +274,28 @@ def test_a_job_that_has_nothing_to_do_is_not_late():
     of = learned(load(lambda _: consumed), workers=6, lag_records=waiting, throughput_per_s=consumed)
     assert late_share_now(of, 5_000.0) == pytest.approx(48 / 1_440)
     assert known_in_time(of, objectives_of(of, None, 0.05))
+
+
+def test_no_size_is_called_safe_where_none_holds_at_the_low_end_of_the_capacity():
+    job = judged(of=learned(capacities=capacities(width=0.9)))
+    assert (job.advice.fixed.held, job.advice.fixed.held_at_low_end) == (True, False)
+    assert job.advice.why.endswith("go there step by step, no size up to 26 workers is safe")
+    assert "no size up to 26 would hold the objective" in page(told(job), [job])
+    assert "safe even" not in page(told(job), [job])
+
+
+def test_what_no_size_holds_is_not_called_safe():
+    job = judged(of=learned(load(lambda hours: np.where(hours % 8 < 2.2, 3_000.0, 200.0))))
+    made = page(told(job), [job])
+    assert not job.advice.fixed.held
+    assert "which no size avoids" in made
+    assert "afe even" not in made
+
+
+def test_a_size_that_holds_the_objective_although_the_peak_waits_is_not_said_to_carry_the_peak():
+    short = load(lambda hours: np.where((hours > 10) & (hours < 10.1), 3_000.0, 200.0))
+    found = advised(learned(short, capacities=capacities(each_per_s=1_000.0)))
+    assert (
+        found.why
+        == "1 worker carries the load but for 1.2% of the time and is needed nearly always, so no rescaling pays"
+    )

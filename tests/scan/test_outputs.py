@@ -24,7 +24,7 @@ from perdix.scan.with_perdix import LOOKS_EVERY_S
 from perdix.settings.access import HttpAccess
 from perdix.settings.stream_job import load_stream_job
 from perdix.settings.yaml_files import SettingsError
-from tests.scan.made import EURO, found_job, judged, learned, load, scanned, told, unjudged
+from tests.scan.made import EURO, capacities, found_job, judged, learned, load, scanned, told, unjudged
 
 ORDERS = judged()
 
@@ -83,6 +83,18 @@ class TestPage:
         made, sent = page({**found, "summary": more}, [ORDERS]), message({**found, "summary": more})["text"]
         assert "a month more: jobs are too small today" in made
         assert sent.startswith("What perdix advises costs 40 EUR a month more")
+
+    def test_what_well_known_jobs_save_may_be_more_than_all_together(self):
+        """A job that is too small needs more; how much is hardly known."""
+        jobs = [
+            judged("known", learned(workers=12)),
+            judged("small", learned(workers=2, capacities=capacities(width=0.5))),
+        ]
+        found = told(*jobs)
+        found["summary"]["well_known"]["saved_worker_h_per_month"] = 2 * found["summary"]["saved_worker_h_per_month"]
+        made = page(found, jobs)
+        assert "Of this" not in made
+        assert f"Jobs with a confidence of A or B alone come to {2 * 2 * MONTH_H:,.0f}." in made
 
     def test_one_worker_is_one(self):
         one = judged("small", learned(load(lambda hours: 55.0 + 0.0 * hours), workers=1))
