@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from perdix.cli.known_errors import known_errors
 from perdix.cli.main import app
 from perdix.cli.output import run_guarded
-from perdix.cli.replay.job_text import PROFILING, _table
+from perdix.cli.replay.job_text import PROFILING, _clairvoyant, _table
 from perdix.replay import campaign
 from perdix.replay.case import Case
 from perdix.replay.outcome import Played
@@ -333,6 +333,14 @@ def test_what_profiling_cost_has_a_row_where_a_policy_needs_it() -> None:
     shown = _table([{**plain, **latency}, {**profiled, **latency}])
     assert [[*column.cells][-1] for column in shown.columns] == [PROFILING, "-", "2"]
     assert PROFILING not in _table([{**plain, **latency}]).columns[0].cells
+
+
+def test_the_bound_is_not_said_of_plans_that_may_be_late_within_the_budget() -> None:
+    """With an error budget a fixed size may hold the objective, and need less."""
+    said = _clairvoyant({"clairvoyant": [{"average_workers": 8.5, "cost": 8.5}], "pricing": None})
+    assert said == (
+        "No plan that holds the objectives all the time needs less than 8.5 workers on average (clairvoyant bound)."
+    )
 
 
 def test_a_job_that_is_nearly_idle_is_recommended_one_worker_not_twelve(call: Call, trace: Path) -> None:

@@ -78,7 +78,8 @@ def _clairvoyant(document: Mapping[str, Any]) -> str:
     if not least:
         return ""
     mean = sum(row["average_workers"] for row in least) / len(least)
-    said = f"No plan that holds the objectives needs less than {number(mean)} workers on average (clairvoyant bound)"
+    always = "No plan that holds the objectives all the time"
+    said = f"{always} needs less than {number(mean)} workers on average (clairvoyant bound)"
     costs = [bound["cost_at_least"] for bound in least if bound.get("cost_at_least") is not None]
     if not costs:
         return f"{said}."
