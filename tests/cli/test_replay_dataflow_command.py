@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from perdix.cli.known_errors import known_errors
 from perdix.cli.main import app
 from perdix.cli.output import run_guarded
+from perdix.cli.replay.operators import HEADS, _show
 from perdix.twin.dataflow.ds2_logs import write_ds2_logs
 from perdix.twin.dataflow.job import DataflowTwin
 from perdix.twin.dataflow.parameters import load_dataflow
@@ -122,3 +123,19 @@ def test_what_a_user_gets_wrong_is_said_in_one_sentence(
     said = " ".join(capsys.readouterr().err.split())
     assert words in said
     assert "Traceback" not in said
+
+
+def test_every_figure_is_shown_on_a_narrow_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("perdix.cli.replay.operators.console.width", 80)
+    figures = {name: {"mean": 5.5, "sd": 0.707} for name in ("steps", "instance_ratio", "achieved", "oscillations")}
+    mine = {"policy": "flink-autoscaler", "seeds": 2, "converged": 1, "converged_s": {"mean": 1_769.0}, **figures}
+    results = [
+        {"policy": "flink-autoscaler", "seed": seed, "parallelism": {"source": 1, "count": 50 + seed}, "phases": []}
+        for seed in (1, 2)
+    ]
+    dataflow = {"name": "any", "operators": ["source", "count"]}
+    _show({"dataflow": dataflow, "seconds": 60, "seeds": [1, 2], "summary": [mine], "results": results})
+    said = capsys.readouterr().out
+    assert all(head.split()[0] in said for head in HEADS)

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from perdix.twin.dataflow.parameters import DataflowParameters
 
 HEADS = ("steps", "converged", "ends with", "x least", "achieved", "turns")
-POLICY_WIDTH = 16
 EXAMPLES = """
 Example: perdix replay operators heron-wordcount --policy ds2,dhalion,flink-autoscaler
 
@@ -90,7 +89,7 @@ def _show(document: Mapping[str, Any]) -> None:
     dataflow = document["dataflow"]
     print_head(document, dataflow["name"], f"instances in the order {' / '.join(dataflow['operators'])}")
     grid = Table(header_style="bold", box=box.SIMPLE_HEAD)
-    grid.add_column("policy", overflow="fold", min_width=POLICY_WIDTH)
+    grid.add_column("policy", overflow="fold")
     for head in HEADS:
         grid.add_column(head, justify="right")
     for row in document["summary"]:
