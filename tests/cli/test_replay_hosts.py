@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from perdix.cli.known_errors import known_errors
 from perdix.cli.main import app
 from perdix.cli.output import run_guarded
+from perdix.cli.replay.hosts import _table
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "json.md"
 QUICK = ("--hours", "0.1", "--workers", "1", "--no-mlflow")
@@ -109,3 +110,14 @@ def test_what_a_user_gets_wrong_is_said_in_one_sentence(
     said = " ".join(capsys.readouterr().err.split())
     assert words in said
     assert "Traceback" not in said
+
+
+def test_columns_of_policies_that_differ_in_an_option_have_heads_of_their_own() -> None:
+    spread = {"mean": 1.0, "sd": None}
+    bill = {"resource_cost": spread, "total_cost": {"near": spread}, "premature": spread}
+    summaries = [
+        {"policy": policy, "compliance": {"near": spread}, "bills": {"60": bill}}
+        for policy in ("btu:unit_min=60", "btu:unit_min=60:make_room=false", "btu:out_step=2:unit_min=60")
+    ]
+    heads = [str(column.header) for column in _table(summaries, ["near"]).columns[1:]]
+    assert heads == ["btu\n60 min", "btu:make_room=false\n60 min", "btu:out_step=2\n60 min"]

@@ -90,8 +90,8 @@ def _table(summaries: list[Mapping[str, Any]], levels: list[str]) -> Table:
     grid = Table(header_style="bold", box=box.SIMPLE_HEAD)
     grid.add_column("", overflow="fold")
     for row, unit, _ in columns:
-        name = row["policy"].split(":")[0] if f"unit_min={unit}" in row["policy"] else row["policy"]
-        grid.add_column(f"{name}\n{unit} min", justify="right")
+        name = ":".join(word for word in row["policy"].split(":") if word != f"unit_min={unit}")
+        grid.add_column(f"{name}\n{unit} min", justify="right", overflow="fold")
     for level in levels:
         grid.add_row(
             f"{level} compliance", *("" if place else _share(row["compliance"][level]) for row, _, place in columns)
