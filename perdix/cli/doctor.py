@@ -209,11 +209,13 @@ def _profiling(_: Home, files: JobFiles) -> Iterator[Finding]:
 
 
 def _spark(*_: object) -> Iterator[Finding]:
-    """Start Spark in a process of its own, so that its JVM ends with the check."""
+    """Start the Spark that is configured in a process of its own, so that its JVM ends with the check."""
     code = (
         "from perdix.settings.home import Home; from perdix.telemetry.spark.session import spark_session;"
         "from perdix.assets.spark.tasks import run_tasks; from perdix.assets.spark.check import interpreter;"
-        "spark = spark_session(Home.from_environment().make(), short_lived=True);"
+        "from perdix.settings.product import load_product_settings; settings = load_product_settings().spark;"
+        "home = Home.from_environment().make();"
+        "spark = spark_session(home, settings.master, settings.conf, short_lived=True);"
         "print(spark.version, run_tasks(spark, [{}], interpreter)[0].result['python'])"
     )
     answer = subprocess.run(  # noqa: S603 - our own interpreter and code
@@ -221,7 +223,8 @@ def _spark(*_: object) -> Iterator[Finding]:
     )
     if answer.returncode:
         last = (answer.stderr.strip().splitlines() or ["no output"])[-1]
-        yield Finding("spark", ok=False, found=last, fix="fix java first; then run with PERDIX_DEBUG=1")
+        file = conf_folder() / "perdix.yaml"
+        yield Finding("spark", ok=False, found=last, fix=f"fix java first; then 'spark' in {file}")
         return
     version, python = answer.stdout.split()[-2:]
     yield Finding("spark", python == sys.executable, f"{version}, workers run {python}", "unset PYSPARK_PYTHON")

@@ -246,6 +246,17 @@ def test_a_family_that_nobody_knows_is_found_before_the_night(place: Path, monke
     assert str(place / "conf" / "perdix.yaml") in found.fix
 
 
+@pytest.mark.spark
+@pytest.mark.slow
+def test_the_spark_that_is_configured_is_tried(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (place / "conf").mkdir()
+    (place / "conf" / "perdix.yaml").write_text("spark: {master: nonsense}\n")
+    monkeypatch.setenv("PERDIX_CONF", str(place / "conf"))
+    (found,) = doctor._spark()
+    assert not found.ok
+    assert str(place / "conf" / "perdix.yaml") in found.fix
+
+
 @pytest.mark.parametrize("more", [(), ("--json",)])
 def test_a_home_that_cannot_be_is_said_with_its_fix(
     more: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
