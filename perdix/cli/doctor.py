@@ -16,6 +16,7 @@ import typer
 
 from perdix.cli.doctor_metrics import AT_ONCE, PER_SERVER, metrics_of_jobs
 from perdix.cli.findings import BETWEEN, Finding, show
+from perdix.cli.how_long import counted
 from perdix.cli.options import JsonOption
 from perdix.cli.output import emit
 from perdix.cli.stores import home, known, no_file
@@ -63,7 +64,14 @@ def doctor(
                 show(finding, in_full=job is not None or len(files.jobs) <= SHOWN_IN_FULL)
     well = all(finding.ok for finding in findings)
     queries = [fact for finding in findings for fact in finding.queries]
-    listed = [{name: value for name, value in vars(finding).items() if name != "queries"} for finding in findings]
+    listed = [
+        {
+            name: "" if name == "fix" and finding.ok else value
+            for name, value in vars(finding).items()
+            if name != "queries"
+        }
+        for finding in findings
+    ]
     document = {"ok": well, "findings": listed, "queries": queries}
     emit("perdix.doctor/1", document, as_json=as_json, show=lambda: None)
     if not well:
@@ -89,9 +97,8 @@ def _packages(*_: object) -> Iterator[Finding]:
     found = {names: next(filter(None, map(_installed, names)), None) for names in wanted}
     missing = ", ".join(names[0] for names, version in found.items() if version is None)
     said = ", ".join(filter(None, found.values()))
-    yield Finding(
-        "packages", not missing, f"{said} (a controller alone)" if alone else said, f"make install ({missing} missing)"
-    )
+    fix = f"{missing}: not installed; pip install perdix-*.whl, or make install"
+    yield Finding("packages", not missing, f"{said} (a controller alone)" if alone else said, fix)
 
 
 def for_a_controller_alone() -> bool:
@@ -124,7 +131,7 @@ def _state(home: Home, _: JobFiles) -> Iterator[Finding]:
         statuses = store.journal.statuses()
     finally:
         store.close()
-    yield Finding("state store", ok=True, found=f"readable, {len(statuses)} jobs known")
+    yield Finding("state store", ok=True, found=f"readable, {counted(len(statuses), 'job')} known")
 
 
 def _mlflow(home: Home, _: JobFiles) -> Iterator[Finding]:
@@ -159,7 +166,7 @@ def _configuration(_: Home, files: JobFiles) -> Iterator[Finding]:
             families_named(name)
     except ValueError as error:
         yield Finding("training", ok=False, found=str(error), fix=f"correct it in {conf_folder() / 'perdix.yaml'}")
-    yield Finding("stream jobs", not files.complaints, ", ".join(files.jobs) or "none yet", "; ".join(files.complaints))
+    yield Finding("stream jobs", not files.complaints, ", ".join(files.jobs) or "none yet", "\n".join(files.complaints))
 
 
 def _flink(_: Home, files: JobFiles) -> Iterator[Finding]:
@@ -194,8 +201,8 @@ def _flink_of(job: StreamJob, target: FlinkSettings) -> Finding:
         return Finding(check, ok=False, found=f"{type(error).__name__}: {error}", fix="see the message")
     when = "as soon as slots are there" if rescaling.at_once else "at a checkpoint once slots are there"
     found = f"rescales {when}, and not within {rescaling.cooldown_s:.0f} s of the last deployment"
-    needed, wanted = (BETWEEN.join(item.sentence for item in advice if item.needed is kind) for kind in (True, False))
-    return Finding(check, ok=not needed, found=found, fix=needed, better=wanted)
+    needed, wanted = ([item.sentence for item in advice if item.needed is kind] for kind in (True, False))
+    return Finding(check, ok=not needed, found=found, fix="\n".join(needed), better=BETWEEN.join(wanted))
 
 
 def _profiling(_: Home, files: JobFiles) -> Iterator[Finding]:

@@ -107,7 +107,7 @@ def _of_job(home: Home, checkup: JobCheckup) -> Finding:
         return Finding(check, ok=True, found=_counted(facts), doubt=doubt, queries=facts)
     found = BETWEEN.join(filter(None, (checkup.problem, in_sentence(broken))))
     named = [*filter(None, (checkup.fix,)), *fixes(broken)]
-    fix = BETWEEN.join(_placed(home, checkup.job, seen) for seen in named)
+    fix = "\n".join(_placed(home, checkup.job, seen) for seen in named)
     return Finding(check, ok=False, found=found, fix=fix, doubt=doubt, queries=facts)
 
 

@@ -9,7 +9,7 @@ from perdix.cli.output import console, number, styled, table
 from perdix.control.checkup.facts import HARMLESS, QueryFact, Verdict
 from perdix.settings.durations import in_words
 
-BETWEEN = "; "  # findings and fixes of one check
+BETWEEN = "; "  # what was found by one check
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Finding:
     check: str
     ok: bool
     found: str
-    fix: str = ""  # what to do where it is not well; several are parted by semicolons
+    fix: str = ""  # what to do where it is not well: a line each
     # better, doubt: what would be better, and what may be wrong, where it is well
     better: str = ""
     doubt: str = ""
@@ -34,9 +34,8 @@ def show(finding: Finding, *, in_full: bool) -> None:
     shown = asked if in_full else [finding for finding in asked if not finding.ok]
     if shown:
         table("", ["metric", "series", "newest", "age", "verdict"], [_row(finding) for finding in shown])
-    for fix in () if finding.ok else finding.fix.split(BETWEEN):
-        if fix:
-            console.print(f"       fix: {fix}")
+    for fix in () if finding.ok else finding.fix.splitlines():
+        console.print(f"       fix: {fix}")
     for word, text in (("check ", finding.doubt), ("better: ", finding.better)):
         if text:
             console.print(f"       {word}{text}")

@@ -150,6 +150,27 @@ def test_a_job_whose_file_cannot_be_used_is_told_with_its_fault(
     assert "no job has a file" not in said
 
 
+def test_a_fault_of_a_job_file_stands_beside_its_own_fix(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (place / "jobs" / "ads.yaml").write_text("bounds: {min: 1, max: 5}\n")
+    (place / "jobs" / "bids.yaml").write_text("target: {kind: flink}\n")
+    for check in ("_java", "_mlflow"):
+        monkeypatch.setattr(doctor, check, lambda *_: iter(()))
+    code, said = run()
+    assert code == 1
+    fixes = [line.partition("fix: ")[2] for line in said.splitlines() if "fix: " in line]
+    assert [fix.partition("jobs/")[2] for fix in fixes] == [
+        "ads.yaml:1: unknown key 'bounds.min'; did you mean 'minimum'?",
+        "ads.yaml:1: unknown key 'bounds.max'; did you mean 'maximum'?",
+        "bids.yaml:1: 'target.url' is missing; add it",
+    ]
+
+
+def test_where_all_is_well_there_is_no_fix(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for check in ("_java", "_mlflow"):
+        monkeypatch.setattr(doctor, check, lambda *_: iter(()))
+    assert {finding["fix"] for finding in as_json()["findings"]} == {""}
+
+
 def test_a_job_without_prometheus_is_no_fault(place: Path) -> None:
     (place / "jobs" / "dark.yaml").write_text("{}\n")
     (found,) = [finding for finding in as_json("--job", "dark")["findings"] if finding["check"] == "metrics of dark"]
