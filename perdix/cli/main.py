@@ -47,7 +47,7 @@ def root(
 
     Raises ``UserError`` where PERDIX_CONF names no folder: no job and every default would be taken for the operator's.
     """
-    if CONF_VARIABLE in os.environ and not (folder := conf_folder()).is_dir():
+    if os.environ.get(CONF_VARIABLE) and not (folder := conf_folder()).is_dir():
         raise UserError(f"{CONF_VARIABLE} {folder}: there is no such folder; make it, or correct the variable")
 
 

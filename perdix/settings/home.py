@@ -1,4 +1,7 @@
-"""The folders under ``PERDIX_HOME``: one place that knows where state lives."""
+"""The folders under ``PERDIX_HOME``: one place that knows where state lives.
+
+A variable of the environment that is empty counts as one that is not set, as templates of deployments leave it.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ class Home:
     @classmethod
     def from_environment(cls) -> Home:
         """Return the home named by ``PERDIX_HOME``, else ``.perdix`` in the working folder."""
-        return cls(Path(os.environ.get(HOME_VARIABLE, ".perdix")).expanduser().resolve())
+        return cls(Path(os.environ.get(HOME_VARIABLE) or ".perdix").expanduser().resolve())
 
     @property
     def landing(self) -> Path:
@@ -39,17 +42,17 @@ class Home:
     @property
     def state_url(self) -> str:
         """SQLAlchemy URL of the control loop's state; ``PERDIX_STATE_URL`` overrides it (PostgreSQL in production)."""
-        return os.environ.get(STATE_VARIABLE, f"sqlite:///{self.root / 'state.db'}")
+        return os.environ.get(STATE_VARIABLE) or f"sqlite:///{self.root / 'state.db'}"
 
     @property
     def state_is_elsewhere(self) -> bool:
         """Whether ``PERDIX_STATE_URL`` names the store, which other homes may share."""
-        return STATE_VARIABLE in os.environ
+        return bool(os.environ.get(STATE_VARIABLE))
 
     @property
     def mlflow_url(self) -> str:
         """MLflow tracking and registry URI; ``MLFLOW_TRACKING_URI`` overrides it."""
-        return os.environ.get("MLFLOW_TRACKING_URI", f"sqlite:///{self.root / 'mlflow.db'}")
+        return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{self.root / 'mlflow.db'}"
 
     @property
     def mlflow_artifacts(self) -> Path:
@@ -119,7 +122,8 @@ def is_checkout() -> bool:
 
 def conf_folder() -> Path:
     """Return the operator's configuration: ``PERDIX_CONF``, else the checkout's or the working folder's ``conf``."""
-    return Path(os.environ.get(CONF_VARIABLE, PACKAGE / "conf" if is_checkout() else "conf")).expanduser().resolve()
+    usual = PACKAGE / "conf" if is_checkout() else "conf"
+    return Path(os.environ.get(CONF_VARIABLE) or usual).expanduser().resolve()
 
 
 def conf_part(name: str, folder: Path | None = None) -> Path:
