@@ -123,9 +123,9 @@ class FollowedFiles:
 
 def _files_of(folder: Path) -> Iterator[tuple[str, _Found]]:
     with os.scandir(folder) as entries:
-        for entry in sorted(entries, key=lambda entry: entry.name):
+        for entry in sorted(entries, key=lambda entry: (not entry.name.endswith(".yml"), entry.name)):  # .yaml counts
             name, ending = os.path.splitext(entry.name)  # noqa: PTH122 - a Path per file is most of the cost
-            if ending == ".yaml":
+            if ending in (".yaml", ".yml"):
                 yield printable(name)[:LONGEST_NAME], _Found(entry.path, _stamp(entry))
 
 

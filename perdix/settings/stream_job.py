@@ -162,6 +162,8 @@ def load_stream_job(path: Path, check_policy: CheckPolicy | None = None) -> Stre
     ``check_policy``: raises ``SettingsError`` for a policy that cannot be built
     (:func:`perdix.policies.build.check_policy`).
     """
+    if path.suffix != ".yaml":
+        raise SettingsError(f"{path}: job files end in .yaml; rename it to {path.stem}.yaml")
     job = load_model(path, StreamJob, name=path.stem)
     if job.name != path.stem:
         raise SettingsError(f"{path}: the job is named '{job.name}'; rename the file or drop the key 'name'")

@@ -188,3 +188,12 @@ def test_an_absent_folder_is_an_empty_one(tmp_path: Path) -> None:
 def test_an_error_of_settings_can_always_be_printed_and_stored() -> None:
     message = str(SettingsError("half \ud800, \x1b[2J and http://me:s3cr3t@host/"))
     assert message == r"half \ud800, \x1b[2J and http://***@host/"
+
+
+def test_a_file_of_another_ending_is_named_and_hides_no_other(folder: Path) -> None:
+    (folder / "orders.yml").write_text("mode: act\n", encoding="utf-8")
+    (folder / "ads.yml").write_text("mode: act\n", encoding="utf-8")
+    files = look(folder)
+    assert set(files.jobs) == {"ads", "zoo"}
+    assert files.jobs["ads"].mode == "advise"
+    assert files.faults == {"orders": f"{folder / 'orders.yml'}: job files end in .yaml; rename it to orders.yaml"}
