@@ -7,7 +7,7 @@ Belongs here: who is served in which order, and what is kept and said of all. Do
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from perdix.control.serving import Turn, serve, served_by
 from perdix.control.state.journal import RETRAIN_EXPIRES_S, JobStatus, Journal, Status, Tick
 from perdix.control.state.schema import cause_of, to_text
 from perdix.control.tick_io import TickIO
+from perdix.models.drift import LONGEST_COOLDOWN_S
 from perdix.settings.stream_job import StreamJob
 
 SOFT_DEADLINE_S = 25.0
@@ -99,14 +100,17 @@ def _longest_unserved_first(jobs: Iterable[StreamJob], io: TickIO) -> list[Strea
     return sorted(jobs, key=lambda job: (served_s.get(job.name, float("-inf")), job.name))
 
 
-def _retrains(journal: Journal, now_s: float) -> tuple[RetrainRequest, ...]:
-    """Return the open requests; one that nobody answered for hours is closed, so that another may follow.
+def _retrains(journal: Journal, now_s: float, calm: Set[str] = frozenset()) -> tuple[RetrainRequest, ...]:
+    """Return the open requests, after closing those that nobody answered for hours and of which nothing more comes.
 
-    So is one that was asked for before the clock was set back.
+    So is one closed that was asked for before the clock was set back.
+
+    ``calm``: jobs that do not drift any more; while a job does, another request takes its place within a day.
     """
     still_open = []
     for request in journal.open_retrains():
-        if not -CLOCK_BACK_S <= now_s - request.requested_s <= RETRAIN_EXPIRES_S:
+        longest_s = RETRAIN_EXPIRES_S + (0.0 if request.job in calm else LONGEST_COOLDOWN_S)
+        if not -CLOCK_BACK_S <= now_s - request.requested_s <= longest_s:
             journal.close_retrain(request.run_key, now_s)
         else:
             still_open.append(RetrainRequest(request.job, request.run_key, request.reason))
@@ -121,7 +125,8 @@ def _journal(io: TickIO, report: FleetReport, holder: str) -> FleetReport:
     try:
         ours = [status for status in report.statuses.values() if status.status not in (Status.OBSERVING, Status.LATE)]
         with io.store.together() as once:
-            report = replace(report, retrains=_retrains(once.journal, report.started_s))
+            calm = {name for name, served in report.reports.items() if not served.drifting}
+            report = replace(report, retrains=_retrains(once.journal, report.started_s, calm))
             once.journal.record_tick(Tick(report.started_s, report.finished_s, holder, report.summary()), ours)
         if report.started_s % PRUNE_EVERY_S < io.tick_interval_s:
             io.store.prune(report.started_s)

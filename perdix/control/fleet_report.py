@@ -30,7 +30,7 @@ class LoopFault(StrEnum):
 
 @dataclass(frozen=True)
 class RetrainRequest:
-    """A champion that should be trained anew; ``run_key`` stays the same until it was answered or has expired."""
+    """A champion that should be trained anew; ``run_key`` stays the same until it was answered or made again."""
 
     job: str
     run_key: str

@@ -435,6 +435,7 @@ def _report(setting: Setting, found: _Found, carried: Progress, stages_ms: Mappi
         followed=0 if setting.act else found.lesson.memory.followed.within(setting.now_s - DAY_S),
         failure_recovery_s=_failure_s(found.planned, carried.running),
         retrain=found.retrain,
+        drifting=found.retrain is not None or found.lesson.unasked.attempt > 0,
         notes=found.notes,
         rejected=found.lesson.memory.rejected.counts,
         stages_ms=stages_ms,

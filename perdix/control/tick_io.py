@@ -111,6 +111,7 @@ class TickReport:
     # How long the recovery would take if a worker failed now, in seconds; ``None`` where it cannot be said
     failure_recovery_s: float | None = None
     retrain: str | None = None  # run key of a retraining that was asked for in this tick
+    drifting: bool = False  # whether one was asked for since its forecasts became poor, and they are still
     notes: tuple[str, ...] = ()
     stages_ms: Mapping[str, float] = field(default_factory=dict)  # stage -> milliseconds
     running_mix: Mapping[str, int] = field(default_factory=dict)  # size -> workers that run; empty where they are equal

@@ -12,13 +12,14 @@ import pytest
 from perdix.control import tick as ticking
 from perdix.control.clock import Moment, moment
 from perdix.control.controller import run
-from perdix.control.fleet import tick_fleet
+from perdix.control.fleet import _retrains, tick_fleet
 from perdix.control.job_files import JobFiles
 from perdix.control.lease import acquire
 from perdix.control.serving import lease_name
 from perdix.control.state.journal import RETRAIN_EXPIRES_S, Status
 from perdix.control.state.store import StateStore
 from perdix.control.tick_io import TickIO
+from perdix.models.drift import LONGEST_COOLDOWN_S
 from perdix.settings.stream_job import StreamJob
 from perdix.targets.contract import Target, TargetError
 from perdix.twin.living import SimulatedClock
@@ -237,6 +238,17 @@ def test_open_retrain_requests_are_offered_again_until_they_expire(store: StateS
     assert [request.run_key for request in fleet.minute().retrains] == [key]
     fleet.clock.advance(RETRAIN_EXPIRES_S)
     assert fleet.minute().retrains == ()
+    assert store.journal.open_retrains() == []
+
+
+def test_a_request_that_nobody_answered_stays_open_while_its_job_drifts(store: StateStore) -> None:
+    ask, asked_s = store.journal.request_retrain, 1_760_000_000.0
+    key, late_s = ask("orders", asked_s, "drift"), asked_s + RETRAIN_EXPIRES_S + 60.0
+    assert [request.run_key for request in _retrains(store.journal, late_s)] == [key], "who was away may answer it"
+    another = ask("orders", late_s, "drift")
+    assert another not in {None, key}
+    assert [request.run_key for request in _retrains(store.journal, late_s)] == [another], "in its place"
+    assert _retrains(store.journal, late_s + RETRAIN_EXPIRES_S + LONGEST_COOLDOWN_S + 1.0) == (), "it is served no more"
     assert store.journal.open_retrains() == []
 
 

@@ -16,17 +16,18 @@ from prometheus_client.openmetrics.exposition import generate_latest as openmetr
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from perdix.control.explain_text import _planned
-from perdix.control.fleet import tick_fleet
+from perdix.control.fleet import _retrains, tick_fleet
 from perdix.control.fleet_report import FleetReport, LoopFault
 from perdix.control.job_files import FollowedFiles
 from perdix.control.operators.naming import on_record
 from perdix.control.publish.metrics import Freshness, PublishedCollector, TickCounts, registry_of, serving
 from perdix.control.publish.names import BUDGET_LEFT, METRICS, Shown
 from perdix.control.publish.standing import PublishedState, TickRow
-from perdix.control.state.journal import RETRAIN_EXPIRES_S, JobStatus, Status, Tick
+from perdix.control.state.journal import JobStatus, Status, Tick
 from perdix.control.state.ledger import Intent
 from perdix.control.state.schema import SCHEMA
-from perdix.control.state.store import StateStore
+from perdix.control.state.store import DAY_S, StateStore
+from perdix.models.drift import POOR_TICKS, DriftState
 from perdix.policies.contract import Reason
 from perdix.policies.planning.budget import MEMORY_S
 from perdix.settings.stream_job import Objectives, PolicySettings
@@ -219,27 +220,26 @@ def test_a_loop_that_sizes_operators_is_alive_until_its_lease_is_over(store: Sta
     assert (seen("lease_held", stream_job=name), seen("desired_scale_out", stream_job=name)) == (None, 2)
 
 
-def test_a_retraining_that_is_asked_for_anew_has_been_unanswered_since_the_first_time(
-    store: StateStore, tmp_path: Path
-) -> None:
+def test_a_retraining_is_unanswered_from_the_first_request_of_a_drift_on(store: StateStore, tmp_path: Path) -> None:
+    """Attempts are an hour, four, sixteen and a day apart, and a day has three: none of that is an answer."""
     loop = Loop.of(store, tmp_path)
     loop.minute()
-    began_s, journal = loop.clock.now_s(), store.journal
-
-    def asked(after_s: float, closed_s: float | None = None) -> float | None:
-        key = journal.request_retrain("orders", began_s + after_s, "poor", most_per_day=9)
-        assert key is not None
-        oldest_s = loop.scrape()("retrain_oldest_request_timestamp_seconds", stream_job="orders")
-        if closed_s is not None:
-            journal.close_retrain(key, began_s + closed_s)
-        return None if oldest_s is None else oldest_s - began_s
-
-    late_s = RETRAIN_EXPIRES_S + 60.0
-    assert asked(0.0, 600.0) == 0.0, "answered"
-    assert asked(4_000.0, 4_000.0 + late_s) == 4_000.0
-    assert asked(4_060.0 + late_s, 4_060.0 + 2 * late_s) == 4_000.0
-    assert asked(4_120.0 + 2 * late_s, 4_120.0 + 3 * late_s) == 4_000.0
-    assert asked(86_400.0) == 86_400.0, "another drift"
+    began_s, drift, asked, oldest = loop.clock.now_s(), DriftState(), 0, set[float | None]()
+    for at_s in np.arange(began_s, began_s + 3 * DAY_S, 600.0).tolist():
+        due = drift.observe(0.5, origin_s=at_s)
+        key = store.journal.request_retrain("orders", at_s, "poor") if due.retrain_due else None
+        asked += key is not None
+        drift = due if key else drift.observe(0.5, origin_s=at_s, asking=False)
+        if asked:
+            _retrains(store.journal, at_s)
+            oldest.add(loop.scrape()("retrain_oldest_request_timestamp_seconds", stream_job="orders"))
+    assert asked == 5
+    assert oldest == {began_s + 600.0 * (POOR_TICKS - 1)}
+    newest = store.journal.open_retrains()
+    assert [request.attempt for request in newest] == [1], "of the third day"
+    store.journal.close_retrain(newest[0].run_key, at_s)
+    assert store.journal.request_retrain("orders", at_s + DAY_S, "another drift")
+    assert loop.scrape()("retrain_oldest_request_timestamp_seconds", stream_job="orders") == at_s + DAY_S
 
 
 def test_ticks_are_counted_on_after_a_clock_that_was_ahead_is_set_back() -> None:

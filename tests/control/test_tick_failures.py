@@ -184,6 +184,8 @@ def test_poor_forecasts_lead_to_the_fallback_and_to_exactly_one_retrain_request(
     assert len(keys) == 1
     assert [request.run_key for request in store.journal.open_retrains()] == keys
     assert keys[0].startswith("orders:")
+    asked = reports.index(next(report for report in reports if report.retrain is not None))
+    assert [report.drifting for report in reports] == [False] * asked + [True] * (len(reports) - asked)
 
 
 def test_a_request_that_nobody_answered_is_made_again_as_soon_as_it_is_closed(store: StateStore) -> None:

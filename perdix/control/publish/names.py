@@ -115,7 +115,7 @@ BUDGET = _of_job("rescale_budget_per_day", "How many of them the job file allows
 RETRAINS = _of_job("retrain_requests_open", "Retrainings that were asked for and not answered.", shown=ALWAYS)
 RETRAIN_AT = _of_job(
     "retrain_oldest_request_timestamp_seconds",
-    "When the oldest open request was made, or the expired one that it renews; absent when none is open.",
+    "When the open request was made, or the first unanswered one whose place it has taken; absent when none is open.",
     shown=ALWAYS,
 )  # fmt: skip
 FAILURES = _of_job(

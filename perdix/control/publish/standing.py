@@ -19,7 +19,6 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from perdix.control.clock import CLOCK_BACK_S
 from perdix.control.lease import PREFIX
-from perdix.control.state.journal import RETRAIN_EXPIRES_S
 from perdix.control.state.ledger import UNJUDGED, State, account_of
 from perdix.control.state.postgresql import Limits, engine_of
 from perdix.control.state.schema import (
@@ -43,7 +42,6 @@ WAIT_MS = 250
 LIMITS = Limits(connect_s=2, statement_s=5.0, answer_s=6.0)
 TICKS_READ = 1_000
 FAILING_S = 5_400.0  # a target that goes on to fail is asked every half hour, for a size that was given up every hour
-RENEWED_S = 3_600.0  # since a request expired, within which the next one is the same, asked for again
 VOID = (State.FAILED, State.SUPERSEDED)
 
 
@@ -90,7 +88,7 @@ class Published:
     ``seen``: what the decision of that tick rested on; empty when none was made.
     ``rescales``: decisions applied within the last 24 hours.
     ``failures``: of the job's target, one after the other, with the newest at most 90 minutes ago.
-    ``retrains``, ``oldest_retrain_s``: open requests, and when the oldest was made, or the expired one that it renews.
+    ``retrains``, ``oldest_retrain_s``: open requests, and when the oldest was made, or the unanswered one before it.
     """
 
     name: str
@@ -307,7 +305,7 @@ def _retrains(connection: sa.Connection) -> dict[str, tuple[int, float]]:
         open_, oldest_s = found.get(job, (0, math.inf))
         if closed_s is None:
             found[job] = open_ + 1, at_s
-        elif closed_s - at_s >= RETRAIN_EXPIRES_S and oldest_s - closed_s <= RENEWED_S:
+        elif closed_s == oldest_s:  # nobody answered it until it was made again
             found[job] = open_, at_s
     return found
 

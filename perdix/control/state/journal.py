@@ -16,7 +16,7 @@ from perdix.control.state.quick import quick
 from perdix.control.state.schema import Transactions, from_text, keep_last, pauses, retrains, statuses, ticks, to_text
 from perdix.settings.outside_text import storable
 
-RETRAIN_EXPIRES_S = 6 * 3_600.0  # for which a request waits to be answered
+RETRAIN_EXPIRES_S = 6 * 3_600.0  # for which a request waits to be answered until another may follow
 _PAUSED = quick(sa.select(pauses).where(pauses.c.until_s > sa.bindparam("now_s")))
 
 _SERVED = quick(sa.select(statuses.c.job, statuses.c.updated_s))
@@ -170,9 +170,11 @@ class Journal:
         cooldown_s: float = 3_600.0,
         most_per_day: int = 3,
     ) -> str | None:
-        """Ask for a retraining unless one is open, was asked for within ``cooldown_s``, or the day's are used up.
+        """Ask for a retraining unless one was asked for within ``cooldown_s``, or the day's are used up.
 
-        The run key ends in the attempt's number, because Dagster drops a key that it has seen, even of a failed run.
+        Nor while one is open, unless nobody has answered it for six hours: then it is closed, and this one takes its
+        place. The run key ends in the attempt's number, because Dagster drops a key that it has seen, even of a failed
+        run.
 
         What was asked for before the clock was set back does not count: nobody can say how long ago it was.
 
@@ -185,13 +187,16 @@ class Journal:
             with self.transactions.writing() as connection:
                 known = mine.where(retrains.c.requested_s <= now_s + CLOCK_BACK_S)
                 latest = connection.execute(known.order_by(retrains.c.requested_s.desc()).limit(1)).one_or_none()
-                if latest is not None and (latest.closed_s is None or now_s - latest.requested_s < cooldown_s):
+                pause_s = cooldown_s if latest is None or latest.closed_s is not None else RETRAIN_EXPIRES_S
+                if latest is not None and now_s - latest.requested_s < pause_s:
                     return None
                 attempt = len(connection.execute(mine.where(retrains.c.day == day)).all()) + 1
                 if attempt > most_per_day:
                     return None
                 key = f"{job}:{day}:{attempt}"
                 row = {"run_key": key, "job": job, "day": day, "attempt": attempt}
+                unanswered = retrains.update().where(retrains.c.job == job, retrains.c.closed_s.is_(None))
+                connection.execute(unanswered.values(closed_s=now_s))
                 connection.execute(retrains.insert().values(**row, requested_s=now_s, reason=reason, since_s=since_s))
                 return key
         except IntegrityError:  # another controller asked at the same time
