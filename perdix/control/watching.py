@@ -71,6 +71,7 @@ class Watching:
     back: bool = False  # whether it is a decision that took another one back
     over: Over | None = None  # that the rescale is over, though no metric has shown its stop; ``None`` before
     learnt: bool = False  # whether its downtime was learnt from the target's word, when the rescale ended
+    read_s: float = 0.0  # until when the metrics since it began were read without a gap, epoch seconds
 
     @property
     def change(self) -> tuple[int, int]:
@@ -80,11 +81,19 @@ class Watching:
 
     @property
     def recovered(self) -> Recovered | None:
-        """The recovery that was seen to its end; ``None`` where its stop came after the rescale was over."""
+        """The recovery that was seen to its end; ``None`` where its stop came after the rescale was over.
+
+        Nor where nobody looked before it had ended, for longer than the metrics are read back.
+        """
         result = self.watch.outcome
         if not isinstance(result, Recovered) or (self.over is not None and result.stopped_s > self.over.seen_s):
             return None
-        return result
+        return result if result.caught_up_s <= self.read_s else None
+
+    def reading(self, window: Window) -> Self:
+        """Return a watch that is read on in a window."""
+        goes_on = window.times_s[0] - 2.0 * window.step_s <= max(self.read_s, self.watch.at_s)
+        return replace(self, read_s=float(window.times_s[-1])) if goes_on else self
 
     def to_state(self) -> dict[str, Any]:
         """Return a JSON-serialisable state."""
@@ -99,14 +108,15 @@ class Watching:
             "back": self.back,
             "over": None if self.over is None else self.over.to_state(),
             "learnt": self.learnt,
+            "read_s": self.read_s,
         }
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
         """Rebuild from :meth:`to_state`. Raises ``ValueError`` or ``KeyError`` when a part is missing."""
-        over = state.get("over")
+        over, watch = state.get("over"), RecoveryWatch.from_state(state["watch"])
         return cls(
-            RecoveryWatch.from_state(state["watch"]),
+            watch,
             int(state["from_scale_out"]),
             int(state["scale_out"]),
             state["decision_id"],
@@ -116,6 +126,7 @@ class Watching:
             bool(state.get("back", False)),
             None if over is None else Over.from_state(over),
             bool(state.get("learnt", False)),
+            float(state.get("read_s", watch.samples[-1][0] if watch.samples else watch.at_s)),
         )
 
 
@@ -168,7 +179,7 @@ def look(
     series = (window.times_s, window.job_metric(metrics.WORKLOAD.name), stopping_throughput(window), lag)
     if watching is None:
         return Watched(None, _fed(normal, *series), downtimes)
-    watching = _added(watching, window)
+    watching = _added(watching.reading(window), window)
     seen = _over(_within_uptime(replace(watching, watch=watching.watch.observe(*series)), window), window)
     result = seen.watch.outcome
     if result is None:
@@ -398,6 +409,8 @@ def _outcome(seen: Watching, result: Recovered | TimedOut) -> Mapping[str, Any]:
     if isinstance(result, TimedOut):
         stopped = "the job stopped and did not catch up" if result.stopped_s is not None else "no stop was seen"
         return {"recovered": False, "waited_s": result.waited_s, "why": stopped}
+    if seen.read_s < result.caught_up_s:
+        return {"recovered": True, "why": "nobody looked until it had caught up"}
     if seen.recovered is None and seen.over is not None:
         return _unseen(seen, seen.over, "no metric showed a stop; another one came after it was over")
     return {"recovered": True, "downtime_s": result.downtime_s, "stop_seen": result.stop_seen, **_judged(seen)}

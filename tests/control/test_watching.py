@@ -34,6 +34,36 @@ def test_a_failure_that_nobody_asked_for_is_watched_and_its_downtime_learnt(stor
     assert (memory.downtimes.out_s, memory.downtimes.in_s) == (Downtimes().out_s, Downtimes().in_s)
 
 
+@pytest.mark.parametrize("away_minutes", [50, 70, 120])
+@pytest.mark.parametrize("asked", [False, True], ids=["failure", "rescale"])
+def test_time_in_which_nobody_looked_is_no_part_of_a_recovery(
+    store: StateStore, away_minutes: int, asked: bool
+) -> None:
+    """A first look back reads an hour."""
+    rig = Rig.of(store, 2 * LOW, scale_out=4, policy=PolicySettings(name="static", options={"scale_out": 4}))
+    rig.minutes(5)
+    if asked:
+        rig.job = rig.job.model_copy(update={"policy": PolicySettings(name="static", options={"scale_out": 3})})
+        rig.minutes(1)
+    else:
+        rig.twin.fail(1)
+    rig.twin.step(12)
+    rig.tick()
+    assert recall(store, "orders").memory.watching is not None
+    rig.twin.step(60 * away_minutes)
+    rig.minutes(3)
+    stop, memory = rig.twin.outages[-1], recall(store, "orders").memory
+    down_s = stop.end_s - stop.start_s
+    assert memory.watching is None
+    learnt = memory.downtimes.inward if asked else memory.downtimes.failure
+    outcome = next((entry.outcome for entry in store.ledger.decisions("orders") if entry.outcome), {})
+    if away_minutes < 60:
+        assert learnt.s == pytest.approx(Downtimes().observed(4, 3 if asked else 4, down_s).anticipated(4, 4).s, abs=20)
+        return
+    assert (learnt.seen, memory.downtimes.lost.seen, memory.downtimes.failure_lost.seen) == (0.0, 0.0, 0.0)
+    assert outcome == ({"recovered": True, "why": "nobody looked until it had caught up"} if asked else {})
+
+
 def test_what_a_failure_leaves_waiting_did_not_wait_before_it(store: StateStore) -> None:
     rig = Rig.of(store, 2 * LOW, scale_out=4, policy=PolicySettings(name="static", options={"scale_out": 4}))
     rig.minutes(3)
