@@ -13,15 +13,17 @@ import pytest
 
 from perdix.control.decide import Avoided
 from perdix.control.job_memory import AVOIDED
+from perdix.control.operators.executor import Executor
 from perdix.control.operators.look import Look
 from perdix.control.operators.naming import on_record
 from perdix.control.state.journal import Status
 from perdix.control.state.ledger import Ledger, State
+from perdix.control.state.schema import Database, StateError
 from perdix.control.state.store import StateStore
 from perdix.policies.contract import Reason
-from perdix.settings.stream_job import Objectives
+from perdix.settings.stream_job import Objectives, StreamJob
 from perdix.targets.contract import Fault, Guard, Running, TargetError, unguarded
-from tests.control.operators_rig import Job, Refusing, Wishes, acting, ds2, looked, looking
+from tests.control.operators_rig import BOUNDS, Job, JobsClock, Refusing, Wishes, acting, ds2, looked, looking
 
 
 @pytest.fixture
@@ -39,6 +41,20 @@ def test_a_paused_job_is_looked_at_and_left_alone(store: StateStore) -> None:
     assert re.fullmatch(r"paused by an operator until .* UTC \(migration\)", look.problem or "")
     assert look.changes == {"count": 6}
     assert store.journal.statuses()[on_record("orders")].status is Status.PAUSED
+
+
+def test_a_name_that_postgresql_cannot_hold_is_refused_before_anything_is_asked(
+    store: StateStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def named(letters: int) -> Executor:
+        job = Job(lines_per_s=200.0)
+        return Executor(job, StreamJob(name="j" * letters, bounds=BOUNDS), store, JobsClock(job), "one", 30.0)
+
+    assert named(63).store is store, "SQLite holds any"
+    monkeypatch.setattr(Database, "one_machine", False)
+    assert named(53).store is store
+    with pytest.raises(StateError, match="at most 53 letters; rename its file"):
+        named(54)
 
 
 def test_a_job_that_is_rescaled_or_redeployed_is_no_blind_one(store: StateStore) -> None:

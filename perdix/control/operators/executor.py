@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
+import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 
 from perdix.control.clock import CLOCK_BACK_S, HostClock, moment
@@ -26,7 +27,7 @@ from perdix.control.plan import PERDIX
 from perdix.control.reconcile import SETTLE_S, Event, Progress, Reconciler, close_undone, still_avoided
 from perdix.control.state.journal import JobStatus, Status
 from perdix.control.state.ledger import Desired, Entry, Intent, Ledger, State
-from perdix.control.state.schema import cause_of
+from perdix.control.state.schema import StateError, cause_of, statuses
 from perdix.control.state.store import DAY_S, StateStore
 from perdix.control.tenure import Tenure
 from perdix.control.tick import VALID_S
@@ -60,6 +61,8 @@ def _is_part(changes: Mapping[str, int], runs: Mapping[str, int], mix: Mapping[s
 class Executor:
     """Carries out what one loop decides for one job.
 
+    Raises ``StateError`` where the store cannot hold the name of the job's operators.
+
     ``holder``: name of the loop, under which it holds the lease.
     ``interval_s``: between two looks: the lease is held for longer than three.
     """
@@ -76,6 +79,15 @@ class Executor:
     _paused: bool = False
     _to_remember: tuple[str, Mapping[str, Any]] = ("", {})  # of the newest decision on record
     _ran: dict[str, Any] = field(default_factory=dict)  # when the job could be read last
+
+    def __post_init__(self) -> None:
+        """Refuse a name that PostgreSQL would refuse at every look."""
+        most = cast("sa.String", statuses.c.job.type).length or 0
+        if not self.store.database.one_machine and len(self._name) > most:
+            raise StateError(
+                f"job '{self.job.name}': PostgreSQL keeps operators of jobs whose name has at most "
+                f"{most - len(on_record(''))} letters; rename its file, or let PERDIX_STATE_URL name a SQLite file"
+            )
 
     def carry_out(self, look: Look) -> Look:
         """Put a look on record and ask Flink for what should change, unless something speaks against it."""
