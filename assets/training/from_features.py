@@ -41,6 +41,7 @@ def _of_capacities(_: dg.AssetExecutionContext, workspace: Workspace, __: Spark)
 
 def _drifts(context: dg.AssetExecutionContext, workspace: Workspace) -> Mapping[str, float]:
     """Return when each job's newest drift began, by the control loop; nothing where its state cannot be read."""
+    from perdix.control.clock import WallClock
     from perdix.control.state.schema import StateError
     from perdix.control.state.store import StateStore
 
@@ -50,7 +51,7 @@ def _drifts(context: dg.AssetExecutionContext, workspace: Workspace) -> Mapping[
         context.log.warning(f"nothing is known of drifts: {error}")
         return {}
     try:
-        return store.journal.drifts()
+        return store.journal.drifts(WallClock().now_s())
     finally:
         store.close()
 

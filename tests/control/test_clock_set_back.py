@@ -10,6 +10,8 @@ from perdix.control.fleet import _retrains
 from perdix.control.job_memory import recall
 from perdix.control.learn import judge
 from perdix.control.memories import Memories
+from perdix.control.publish.standing import PublishedState
+from perdix.control.state.journal import JobStatus, Status
 from perdix.control.state.ledger import Intent
 from perdix.control.state.store import DAY_S, StateStore
 from perdix.models.forecasting.contract import Forecast, Workload
@@ -17,6 +19,7 @@ from perdix.policies.contract import Reason
 from perdix.policies.holding import AHEAD_S
 from perdix.replay.twin_source import TwinSource
 from perdix.settings.stream_job import Objectives, PolicySettings
+from perdix.targets.contract import Fault
 from perdix.twin.emission import Scraping
 from perdix.twin.job import JobTwin
 from perdix.twin.workloads import arrivals_from
@@ -154,3 +157,28 @@ def test_a_forecast_from_the_future_is_settled_without_a_score() -> None:
     soon = replace(ahead, origin_s=truth.end_s)
     judgement = judge((soon, ahead), truth, 1, 0.0)
     assert [(forecast, found.horizon_wape) for forecast, found in judgement.settled] == [(ahead, None)]
+
+
+def test_requests_of_before_use_up_no_day(store: StateStore) -> None:
+    ask, closed = store.journal.request_retrain, store.journal.close_retrain
+    for hour in (2, 4, 6):
+        at_s = NOW_S + 3_600.0 * hour
+        assert closed(str(ask("orders", at_s, "poor")), at_s)
+    assert ask("orders", NOW_S, "poor") is not None
+
+
+def test_the_drift_of_now_is_the_newest_one(store: StateStore) -> None:
+    ask, closed = store.journal.request_retrain, store.journal.close_retrain
+    for at_s in (NOW_S + 3 * DAY_S, NOW_S):
+        assert closed(str(ask("orders", at_s, "poor", since_s=at_s - 900.0)), at_s)
+    assert store.journal.drifts(NOW_S + 60.0) == {"orders": NOW_S - 900.0}
+
+
+def test_what_was_noted_before_is_published_as_no_news(store: StateStore) -> None:
+    for at_s in (NOW_S + 5 * DAY_S, NOW_S):
+        store.journal.stands(JobStatus("orders", Status.ACTING, at_s))
+    made = Intent("orders", NOW_S + DAY_S, NOW_S + DAY_S, 3, 4, "static", "scale_out", "why", NOW_S + 2 * DAY_S, {}, {})
+    store.ledger.record(made)
+    store.ledger.failed(made.decision_id, NOW_S + DAY_S, "503", retriable=True, fault=Fault.PASSING)
+    found = PublishedState(store.database.url.render_as_string(hide_password=False)).read(NOW_S, 0.0).jobs["orders"]
+    assert (found.since_s, found.failures) == (NOW_S, 0)

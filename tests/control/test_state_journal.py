@@ -75,7 +75,7 @@ def test_when_a_drift_began_is_known_also_after_it_was_answered(store: StateStor
         assert key
         store.journal.close_retrain(key, at_s)
     store.journal.request_retrain("ysb", NOW_S, "poor")
-    assert store.journal.drifts() == {"wordcount": NOW_S + 24 * HOUR_S - 900}
+    assert store.journal.drifts(NOW_S + 25 * HOUR_S) == {"wordcount": NOW_S + 24 * HOUR_S - 900}
 
 
 def test_retrains_cool_down_get_a_new_key_and_run_out_for_the_day(store: StateStore) -> None:

@@ -292,9 +292,8 @@ def _rescales(connection: sa.Connection, now_s: float) -> dict[str, int]:
 
 def _failures(connection: sa.Connection, now_s: float) -> dict[str, int]:
     counted = sa.select(refusals.c.job, sa.func.sum(refusals.c.failures).label("failures")).group_by(refusals.c.job)
-    return {
-        row.job: row.failures for row in connection.execute(counted.where(refusals.c.failed_s >= now_s - FAILING_S))
-    }
+    counted = counted.where(refusals.c.failed_s.between(now_s - FAILING_S, now_s + CLOCK_BACK_S))
+    return {row.job: row.failures for row in connection.execute(counted)}
 
 
 def _retrains(connection: sa.Connection) -> dict[str, tuple[int, float]]:

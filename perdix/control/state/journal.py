@@ -27,12 +27,13 @@ _OPEN_RETRAINS = quick(
     .where(retrains.c.closed_s.is_(None))
     .order_by(retrains.c.requested_s)
 )
-# A job has its status since the first tick in which it had it.
+# A job has its status since the first tick in which it had it, unless the clock was set back since.
 _KEEP_STATUSES = quick(
     sa.text(
         keep_last(statuses, statuses.c.keys()).text.replace(
             "since_s = excluded.since_s",
-            "since_s = CASE WHEN statuses.status = excluded.status THEN statuses.since_s ELSE excluded.since_s END",
+            "since_s = CASE WHEN statuses.status = excluded.status AND statuses.since_s <= excluded.since_s"
+            " THEN statuses.since_s ELSE excluded.since_s END",
         )
     )
 )
@@ -190,9 +191,10 @@ class Journal:
                 pause_s = cooldown_s if latest is None or latest.closed_s is not None else RETRAIN_EXPIRES_S
                 if latest is not None and now_s - latest.requested_s < pause_s:
                     return None
-                attempt = len(connection.execute(mine.where(retrains.c.day == day)).all()) + 1
-                if attempt > most_per_day:
+                asked = connection.execute(mine.where(retrains.c.day == day)).all()
+                if sum(row.requested_s <= now_s + CLOCK_BACK_S for row in asked) >= most_per_day:
                     return None
+                attempt = len(asked) + 1
                 key = f"{job}:{day}:{attempt}"
                 row = {"run_key": key, "job": job, "day": day, "attempt": attempt}
                 unanswered = retrains.update().where(retrains.c.job == job, retrains.c.closed_s.is_(None))
@@ -208,9 +210,13 @@ class Journal:
             rows = connection.execute(_OPEN_RETRAINS).all()
         return [Retrain(*row) for row in rows]
 
-    def drifts(self) -> dict[str, float]:
-        """Return job -> when its newest drift began (epoch seconds), also where that was answered since."""
+    def drifts(self, now_s: float) -> dict[str, float]:
+        """Return job -> when its newest drift began (epoch seconds), also where that was answered since.
+
+        None that was found before the clock was set back: nobody can say how long ago it was.
+        """
         query = sa.select(retrains.c.job, retrains.c.since_s).where(retrains.c.since_s.is_not(None))
+        query = query.where(retrains.c.requested_s <= now_s + CLOCK_BACK_S)
         with self.transactions.reading() as connection:
             rows = connection.execute(query.order_by(retrains.c.requested_s)).all()
         return {row.job: row.since_s for row in rows}
