@@ -236,10 +236,12 @@ class Reconciler:
         if self._others(running, desired):
             return self._overtaken(running, desired, paused=paused)
         asked = self.in_words(desired.scale_out, desired.mix)
-        if not self._shows(running, desired):
-            # An answer of 2xx is not what runs: the target has forgotten, or reads of it are late.
-            why = f"the target does not show a request for {asked}"
-            self.store.ledger.failed(entry.decision_id, self.now_s, why, retriable=True, fault=Fault.PASSING)
+        # An answer of 2xx is not what runs: the target has forgotten, or reads of it are late.
+        lost = not self._shows(running, desired)
+        if lost or (not running.settled and (entry.applied_s or 0.0) > self.now_s + CLOCK_BACK_S):
+            why = f"the target does not show a request for {asked}" if lost else "the clock was set back meanwhile"
+            fault = Fault.PASSING if lost else None
+            self.store.ledger.failed(entry.decision_id, self.now_s, why, retriable=True, fault=fault)
             return Progress(running, desired, Event.FORGOTTEN, f"{why}; asked again later")
         if not running.settled:
             waited_s = self._waited_s(entry)
@@ -259,8 +261,10 @@ class Reconciler:
         """Return for how long a rescale was seen to go on; while nobody looked it may have ended, and another begun."""
         since_s = entry.intent.made_s if entry.applied_s is None else entry.applied_s
         seen_s = self.now_s
+        ledger, made_s = self.store.ledger, entry.intent.made_s
         # A hold that is only counted on has its row from before the request was accepted
-        for look in self.store.ledger.decisions(self.job, since_s=entry.intent.made_s) if self.store.lasts else ():
+        looks = ledger.decisions(self.job, since_s=made_s, until_s=self.now_s) if self.store.lasts else []
+        for look in looks:
             if seen_s - look.seen_s > SETTLE_S + self.interval_s:
                 return self.now_s - max(seen_s, since_s)
             seen_s = look.intent.made_s

@@ -159,6 +159,19 @@ def test_a_forecast_from_the_future_is_settled_without_a_score() -> None:
     assert [(forecast, found.horizon_wape) for forecast, found in judgement.settled] == [(ahead, None)]
 
 
+def test_a_rescale_of_before_that_never_ends_is_given_up_in_time(store: StateStore) -> None:
+    rig = rescaled_tomorrow(store)
+    at_s = rig.now_s + DAY_S
+    made = Intent("orders", at_s, at_s, 3, 4, "static", "scale_out", "again", at_s + 900.0, {"new": 1}, {})
+    store.ledger.record(made)
+    store.ledger.applied(made.decision_id, at_s)
+    rig.target.never_settling = True
+    reports = rig.minutes(14)
+    assert not any("taken -" in report.sentence for report in reports)
+    back = [report.decision is not None and report.decision.reason is Reason.ROLLBACK for report in reports]
+    assert back.index(True) == 12, "it had its ten minutes"
+
+
 def test_requests_of_before_use_up_no_day(store: StateStore) -> None:
     ask, closed = store.journal.request_retrain, store.journal.close_retrain
     for hour in (2, 4, 6):
