@@ -10,6 +10,7 @@ import orjson
 import pytest
 
 from perdix.control import tick as ticking
+from perdix.control.champions import GivenChampions
 from perdix.control.clock import Moment, moment
 from perdix.control.controller import run
 from perdix.control.fleet import _retrains, tick_fleet
@@ -250,6 +251,18 @@ def test_a_request_that_nobody_answered_stays_open_while_its_job_drifts(store: S
     assert [request.run_key for request in _retrains(store.journal, late_s)] == [another], "in its place"
     assert _retrains(store.journal, late_s + RETRAIN_EXPIRES_S + LONGEST_COOLDOWN_S + 1.0) == (), "it is served no more"
     assert store.journal.open_retrains() == []
+
+
+def test_what_is_old_is_removed_by_ticks_at_any_minute(store: StateStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of a crontab that says 2-59/5: none of its ticks is within a tick's interval of the full hour."""
+    pruned = Mock()
+    monkeypatch.setattr(StateStore, "prune", pruned)
+    clock = SimulatedClock(1_760_000_400.0 // 3_600.0 * 3_600.0 + 120.0)
+    io = TickIO(Mock(), store, GivenChampions(), Mock())
+    for _ in range(3 * 12):
+        tick_fleet([], io, clock, holder="a")
+        clock.advance(300.0)
+    assert pruned.call_count == 3
 
 
 def test_the_heartbeat_tells_when_and_what(store: StateStore, tmp_path: Path) -> None:
