@@ -29,6 +29,8 @@ from perdix.control.state.schema import SCHEMA
 from perdix.control.state.store import DAY_S, StateStore
 from perdix.models.drift import POOR_TICKS, DriftState
 from perdix.policies.contract import Reason
+from perdix.policies.dataflow.contract import DataflowDecision, DataflowSituation
+from perdix.policies.dataflow.holding import hold
 from perdix.policies.planning.budget import MEMORY_S
 from perdix.settings.stream_job import Objectives, PolicySettings
 from perdix.settings.targets import AdvisorySettings
@@ -197,6 +199,21 @@ def test_operators_of_a_job_are_published_under_their_own_name(store: StateStore
     job.broken = "503"
     next(sized)
     assert loop.scrape()("desired_scale_out", stream_job=name) == 8, "also while Flink cannot be read"
+
+
+def test_of_operators_flink_says_what_runs_also_where_their_policy_is_blind(store: StateStore, tmp_path: Path) -> None:
+    class Blind(Wishes):
+        def decide(self, situation: DataflowSituation) -> DataflowDecision:
+            return hold(self.name, situation, Reason.HOLD_BLIND, "Blind: no rates.")
+
+    loop = Loop.of(store, tmp_path)
+    loop.minute()
+    job = Job(200.0, {"source": 2, "count": 3}, now_s=loop.clock.now_s())
+    next(looking(job, Blind(), carry_out=acting(job, store).carry_out))
+    seen, name = loop.scrape(), on_record("orders")
+    assert seen("status_info", stream_job=name, status="blind") == 1
+    assert seen("current_scale_out", stream_job=name) == 3
+    assert seen("current_workers", stream_job=name, size="source") == 2
 
 
 def test_a_loop_that_sizes_operators_is_alive_until_its_lease_is_over(store: StateStore, tmp_path: Path) -> None:

@@ -321,7 +321,7 @@ class _JobFamilies:
             self.families.add(metric, mix.get(size, 0), job, size)
 
     def _current(self, job: Published, settings: StreamJob | None, sizes: set[str]) -> None:
-        blind = job.status == Status.BLIND and job.seen.get("scale_out") is None
+        blind = job.status == Status.BLIND and job.seen.get("scale_out") is None and job_of(job.name) == job.name
         if blind and (settings is None or settings.target.kind == "advisory"):
             return  # only the metrics could show what runs
         self.families.add(names.CURRENT, job.details.get("scale_out"), job.name)
