@@ -259,6 +259,17 @@ def test_a_retraining_is_unanswered_from_the_first_request_of_a_drift_on(store: 
     assert loop.scrape()("retrain_oldest_request_timestamp_seconds", stream_job="orders") == at_s + DAY_S
 
 
+def test_ticks_of_many_controllers_are_counted_however_many_they_are(store: StateStore) -> None:
+    state = PublishedState(store.database.url.render_as_string(hide_password=False))
+    ticks = TickCounts(since_s=NOW_S)
+    for first in (1, 1_201):  # five a second
+        for number in range(first, first + 1_200):
+            store.journal.record_tick(Tick(NOW_S + 0.2 * number, NOW_S + 0.2 * number, "a"), [])
+        now_s = NOW_S + 0.2 * (first + 1_200)
+        ticks.take(state.read(now_s, ticks.since_s).ticks, now_s)
+    assert ticks.outcomes["empty"] == 2_400
+
+
 def test_ticks_are_counted_on_after_a_clock_that_was_ahead_is_set_back() -> None:
     ticks = TickCounts(since_s=NOW_S + 80_000.0)
     for now_s in (NOW_S + 86_400.0, NOW_S, NOW_S + 60.0):

@@ -40,7 +40,6 @@ from perdix.settings.plain_error import PlainError
 # A reader of SQLite in WAL mode waits for nobody but one who holds the whole file; a scrape must not wait for that one.
 WAIT_MS = 250
 LIMITS = Limits(connect_s=2, statement_s=5.0, answer_s=6.0)
-TICKS_READ = 1_000
 FAILING_S = 5_400.0  # a target that goes on to fail is asked every half hour, for a size that was given up every hour
 VOID = (State.FAILED, State.SUPERSEDED)
 
@@ -316,6 +315,5 @@ def _leases(connection: sa.Connection) -> dict[str, tuple[str, float]]:
 
 
 def _ticks(connection: sa.Connection, since_s: float) -> tuple[TickRow, ...]:
-    query = sa.select(ticks).where(ticks.c.started_s > since_s).order_by(ticks.c.started_s).limit(TICKS_READ)
-    rows = connection.execute(query)
+    rows = connection.execute(sa.select(ticks).where(ticks.c.started_s > since_s).order_by(ticks.c.started_s))
     return tuple(TickRow(row.started_s, row.holder, row.finished_s, from_text(row.summary)) for row in rows)
