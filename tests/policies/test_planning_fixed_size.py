@@ -143,3 +143,5 @@ def test_the_fixed_size_is_gone_to_also_where_plans_may_go_below_it(situate):
     given = {"load": 8_300.0, "minutes": np.full(720, 8_300.0), "since_rescale_s": 3_600.0}
     decision = decide(situate, **given, scale_out=12, memory={"rival": rival})
     assert decision.scale_out < 12, decision.sentence
+    assert "; 9 did better than the plans for hours." in decision.sentence
+    assert decision.candidates[11].rejected_by == "9 did better than the plans for hours"

@@ -73,6 +73,7 @@ def test_a_load_beyond_every_size_is_met_with_the_largest(situate):
     decision = beyond_all(situate, 3)
     assert (decision.scale_out, decision.reason) == (8, Reason.SCALE_MAXIMUM)
     assert "no size catches up within it, 8 workers take the most" in decision.sentence
+    assert decision.candidates[2].rejected_by == "it would not catch up"
     kept = beyond_all(situate, 8)
     assert (kept.scale_out, kept.reason) == (8, Reason.HOLD_GOOD)
     assert "no size catches up within it, 8 workers take the most" in kept.sentence

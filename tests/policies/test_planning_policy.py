@@ -16,6 +16,8 @@ from perdix.telemetry.lateness import SeenLate
 from tests.policies.conftest import NOW_S
 from tests.policies.planned import DAY, decide, lost
 
+CAPACITIES = {n: 1_000.0 * n for n in range(1, 13)}
+
 
 def test_what_carries_the_load_with_room_is_kept(situate):
     decision = decide(situate, load=3_900.0, minutes=np.full(720, 3_900.0))
@@ -330,3 +332,9 @@ def test_no_stage_of_a_plan_is_late_for_more_than_all_of_it(situate):
     decision = decide(situate, load=5_500.0, scale_out=4, downtimes=Downtimes.assumed(out_s=300.0), lag_records=1e6)
     assert decision.reason is Reason.SCALE_OUT
     assert decision.plan[0].late_share == 1.0
+
+
+def test_what_runs_outside_the_bounds_is_left_for_that(situate):
+    decision = decide(situate, load=3_500.0, scale_out=9, bounds=(1, 8), capacities=CAPACITIES)
+    assert decision.scale_out <= 8
+    assert decision.candidates[-1].rejected_by == "the bounds do not allow it"

@@ -88,8 +88,9 @@ class Plan:
         left = f"{self.budget_left:.0%} of the error budget is left"
         if self.budget_left < 0.0:
             left = "the error budget is overspent"
-        rival = f"; {self._not_below}" if self._stands else ""
-        return f"{goes}; {late}{compared}{tries}; {left}{rival}.{self._slow_by_itself(situation)}"
+        rival = self._not_below if self._stands else self._better
+        ends = f"; {rival}." if rival else "."
+        return f"{goes}; {late}{compared}{tries}; {left}{ends}{self._slow_by_itself(situation)}"
 
     def _slow_by_itself(self, situation: Situation) -> str:
         """Return in words that the latency is above its objective although the workers keep up, where that is so."""
@@ -106,6 +107,13 @@ class Plan:
     def _not_below(self) -> str:
         return f"not below {self.limits.at_least:.0f}, which did better than the plans for hours"
 
+    @property
+    def _better(self) -> str:
+        """In words, that fewer workers did better than the plans; empty where those are not gone to."""
+        chosen, runs = (int(self.sizes.workers[k]) for k in (self.chosen, self.runs))
+        gone_to = runs > chosen >= self.limits.stood_at > 0.0
+        return f"{self.limits.stood_at:.0f} did better than the plans for hours" if gone_to else ""
+
     def _candidates(self, situation: Situation) -> tuple[Candidate, ...]:
         costs = self.found.go.copy()
         costs[self.runs] = self.found.stay[self.runs]
@@ -119,6 +127,10 @@ class Plan:
     def _rejected(self, situation: Situation, place: int, more_h: Values) -> str:
         """Return in words why a size is not gone to, whose plan costs so many worker-hours more."""
         more = float(more_h[place])
+        if place == self.runs and situation.bounds.clamp(situation.scale_out) != situation.scale_out:
+            return "the bounds do not allow it"
+        if place == self.runs and more < 0.0:  # left although it costs less
+            return self._better or "it would not catch up"
         if math.isfinite(more):
             return f"its plan costs {more:.2f} worker-hours more" if more >= 0.0 else _too_little(situation, -more)
         if self.sizes.workers[place] < situation.scale_out:
