@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from perdix.models.capacity.line import IdleShare
 from perdix.models.capacity.pairing import epoch_s
 from perdix.telemetry.window import Values
 
@@ -121,16 +120,17 @@ def left_out_folds(frame: pd.DataFrame) -> list[Fold]:
     return folds
 
 
-def capacity_score(table: Table, test: pd.DataFrame) -> Score:
+def capacity_score(table: Table, test: pd.DataFrame, idle: float) -> Score:
     """Judge a capacity table on minutes that were measured: the one yardstick for candidates and champion alike.
 
     A minute whose hottest worker is at CPU load ``h`` uses ``(h - idle) / (1 - idle)`` of the capacity of its
     scale-out, so its throughput says what the capacity is; the hotter, the less that rests on the idle share.
+
+    ``idle``: CPU load at which the job processes nothing, as far as it is known.
     """
     minutes = minutes_of(test)
     if minutes.empty:
         return Score(math.nan, math.nan, math.nan)
-    idle = IdleShare().cpu
     used = np.clip((minutes["hottest"].to_numpy() - idle) / (1.0 - idle), 0.0, None)
     scale_outs = minutes["scale_out"].to_numpy().round().astype(int)
     capacities = {n: table(n) for n in np.unique(scale_outs).tolist()}

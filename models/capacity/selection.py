@@ -91,7 +91,7 @@ def select_capacity(
         raise ValueError(f"the largest scale-out must be 1 or more, not {bounds_maximum}")
     rows = _usable(frame)
     model = ScaleOuts.from_features(rows)
-    trial = _Trial(rows, high_cpu_fold(rows), left_out_folds(rows), bounds_maximum, seed)
+    trial = _Trial(rows, high_cpu_fold(rows), left_out_folds(rows), bounds_maximum, seed, model.idle_share.cpu)
     candidates = tuple(trial.of(family) for family in families)
     ranked = sorted(range(len(candidates)), key=lambda i: (candidates[i].score, families[i] is not Linear))
     winner = candidates[ranked[0]]
@@ -110,19 +110,19 @@ def challenge(champion: ScaleOuts | None, trained: TrainedCapacity, frame: pd.Da
     """
     if champion is None or not champion.known:
         return Verdict(True, "there is no champion yet", trained.best.capacity_mape)
-    rows = _usable(frame)
+    rows, idle = _usable(frame), trained.model.idle_share.cpu
     fold = newest_fold(rows, champion.newest_s)
     if fold is not None:
         family = next(family for family in FAMILIES if family.family == trained.winner)
         test, refitted = fold.test, family.fit(fold.train, seed)
-        challenger = capacity_score(refitted.capacity, test)
+        challenger = capacity_score(refitted.capacity, test, idle)
     else:
         held = high_cpu_fold(rows)
         if held is None or not trained.held_out:
             return Verdict(False, "the history is too short to hold minutes out: champion kept")
         test = held.test[held.test["scale_out"] <= max(trained.held_out)]
-        challenger = capacity_score(lambda n: trained.held_out[n], test)
-    incumbent = capacity_score(lambda n: champion.capacity(n).per_s, test)
+        challenger = capacity_score(lambda n: trained.held_out[n], test, idle)
+    incumbent = capacity_score(lambda n: champion.capacity(n).per_s, test, idle)
     minutes = int(test["ts"].nunique())
     sentence = (
         f"{trained.winner} is {100 * challenger.mape:.1f} % off on {minutes} minutes that it had not learnt from, "
@@ -140,6 +140,7 @@ class _Trial:
     left_out: list[Fold]
     maximum: int
     seed: int
+    idle: float  # CPU load at which the job processes nothing, by all of its history
 
     def of(self, family: type[Regressor]) -> CapacityCandidate:
         """Fit and judge one family; one that cannot be fitted says why and does not stop the others."""
@@ -148,7 +149,9 @@ class _Trial:
             fitted = family.fit(self.rows, self.seed)
             fit_s = time.perf_counter() - began
             workers, capacity = self._on_high_cpu(family)
-            unseen = [capacity_score(family.fit(f.train, self.seed).capacity, f.test).mape for f in self.left_out]
+            unseen = [
+                capacity_score(family.fit(f.train, self.seed).capacity, f.test, self.idle).mape for f in self.left_out
+            ]
             table = fitted.table(self.maximum)
         except ValueError as error:
             return CapacityCandidate(family.family, family.notes, error=str(error))
@@ -178,7 +181,7 @@ class _Trial:
         fitted = family.fit(self.fold.train, self.seed)
         test = self.fold.test
         workers = Score.of(fitted.predict(test), test["throughput_per_s"].to_numpy(float))
-        return workers, capacity_score(fitted.capacity, test)
+        return workers, capacity_score(fitted.capacity, test, self.idle)
 
 
 def _learnt(winner: CapacityCandidate, model: ScaleOuts) -> list[Evidence]:

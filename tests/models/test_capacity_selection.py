@@ -16,17 +16,17 @@ from perdix.models.capacity.selection import CapacityCandidate, challenge, selec
 IDLE = 0.09
 
 
-def features(stays=(4,), per_worker=50_000.0, minutes=90, start="2026-01-01", seed=0, exponent=0.0):
+def features(stays=(4,), per_worker=50_000.0, minutes=90, start="2026-01-01", seed=0, exponent=0.0, idle=IDLE, busy=1):
     """Rows of ``capacity_features`` of a linear job: one stay per entry, each ``minutes`` long."""
     rng = np.random.default_rng(seed)
     parts = []
     for index, n in enumerate(stays):
         begin = pd.Timestamp(start, tz="UTC") + pd.Timedelta(minutes=index * minutes)
         ts = begin + pd.to_timedelta(60 * np.arange(minutes), unit="s")
-        load = 0.55 - 0.4 * np.cos(np.arange(minutes) / 14)
+        used = busy * (0.55 - 0.4 * np.cos(np.arange(minutes) / 14) - IDLE) / (1 - IDLE)
         for worker, share in enumerate(np.linspace(1.0, 0.8, n)):
-            cpu = IDLE + (load - IDLE) * share + rng.normal(0, 0.004, minutes)
-            throughput = per_worker * n**exponent * (cpu - IDLE) / (1 - IDLE) + rng.normal(0, 250, minutes)
+            cpu = idle + (1 - idle) * used * share + rng.normal(0, 0.004, minutes)
+            throughput = per_worker * n**exponent * (cpu - idle) / (1 - idle) + rng.normal(0, 250, minutes)
             rows = {"ts": ts, "worker": f"s{index}w{worker}", "scale_out": n, "cpu_load": cpu}
             parts.append(pd.DataFrame(rows | {"throughput_per_s": np.maximum(throughput, 1.0)}))
     frame = pd.concat(parts, ignore_index=True)
@@ -179,8 +179,8 @@ def test_the_yardstick_is_exact_for_the_truth():
     frame = features((4,), minutes=60)
     fold = high_cpu_fold(frame)
     truth = 50_000 * np.linspace(1.0, 0.8, 4).sum()
-    assert capacity_score(lambda _: truth, fold.test).mape < 0.02
-    assert capacity_score(lambda _: truth * 1.2, fold.test).mape == pytest.approx(0.2, abs=0.02)
+    assert capacity_score(lambda _: truth, fold.test, IDLE).mape < 0.02
+    assert capacity_score(lambda _: truth * 1.2, fold.test, IDLE).mape == pytest.approx(0.2, abs=0.02)
 
 
 def test_scores_by_hand():
@@ -209,6 +209,19 @@ def test_a_job_that_changed_gets_the_challenger_on_minutes_neither_learnt_from()
     assert verdict.promoted
     assert verdict.challenger_error < 0.1 < verdict.champion_error
     assert f"{100 * verdict.challenger_error:.1f} % off on" in verdict.sentence
+
+
+@pytest.mark.parametrize(("idle", "times"), [(0.02, 1.3), (0.28, 0.7)])
+def test_the_gate_goes_by_the_cpu_that_the_job_itself_uses_idle(idle, times):
+    """As if it were 9 %, a champion that is 30 % off was kept, and the truth was called 15 to 40 % off."""
+    champion = ScaleOuts.from_features(features((2, 4), times * 50_000.0, minutes=60, idle=idle, busy=0.4))
+    after = features((2, 4), minutes=60, start="2026-01-03", idle=idle, busy=0.4)
+    trained = select_capacity(after, 6, families=(Linear,))
+    verdict = challenge(champion, trained, after)
+    assert verdict.promoted
+    assert verdict.challenger_error < 0.2
+    assert verdict.champion_error == pytest.approx(0.3, abs=0.1)
+    assert trained.best.score < 0.1
 
 
 def test_a_worse_challenger_is_kept_out():
