@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import pandas as pd
@@ -103,22 +104,24 @@ def runs_of_scale_out(frame: pd.DataFrame) -> Iterator[Run]:
     rows = frame.loc[frame["ts"].notna() & frame["worker"].notna(), list(COLUMNS)]
     if rows.empty:
         return
-    cpu = rows.pivot_table(index="ts", columns="worker", values="cpu_load", dropna=False, observed=True)
-    throughput = rows.pivot_table(index="ts", columns="worker", values="throughput_per_s", dropna=False, observed=True)
-    throughput = throughput.reindex(index=cpu.index, columns=cpu.columns)
-    times = epoch_s(cpu.index)
-    scale_outs = scale_out_of(rows).groupby(rows["ts"]).max().reindex(cpu.index).to_numpy()
+    scale_outs = scale_out_of(rows).groupby(rows["ts"]).max()
+    times, counts = epoch_s(scale_outs.index), scale_outs.to_numpy()
     minutes = min(1.0, float(np.median(np.diff(times))) / MINUTE_S) if len(times) > 1 else 1.0
-    starts = np.flatnonzero(np.diff(scale_outs, prepend=scale_outs[0] - 1))
-    for start, end in zip(starts, [*starts[1:], len(times)], strict=True):
-        part = slice(start, end)
-        reporting = cpu.iloc[part].notna().any(axis=0).to_numpy()
+    starts = np.flatnonzero(np.diff(counts, prepend=counts[0] - 1))
+    # A table each: where pods get new names at every rescale, one of all of them would have as many columns.
+    number = np.searchsorted(starts, scale_outs.index.get_indexer(pd.Index(rows["ts"])), side="right") - 1
+    for run, part in rows.groupby(number):
+        cpu, throughput = (
+            part.pivot_table(index="ts", columns="worker", values=name, dropna=False, observed=True)
+            for name in ("cpu_load", "throughput_per_s")
+        )
+        reporting = cpu.columns[cpu.notna().any(axis=0)]
         yield Run(
-            int(scale_outs[start]),
-            tuple(str(name) for name in cpu.columns[reporting]),
-            times[part],
-            cpu.iloc[part, reporting].to_numpy(float),
-            throughput.iloc[part, reporting].to_numpy(float),
+            int(counts[starts[int(cast("int", run))]]),
+            tuple(map(str, reporting)),
+            epoch_s(cpu.index),
+            cpu[reporting].to_numpy(float),
+            throughput.reindex(index=cpu.index, columns=reporting).to_numpy(float),
             minutes,
         )
 
