@@ -129,7 +129,8 @@ class Expectation:
         held_up = np.log1p(CONTENTIONS[:, None] * (tried - 1.0))
         alone = takes + held_up[:, sizes - 1]
         mean = alone @ precision / precision.sum()
-        likely = np.exp(-0.5 * ((alone - mean[:, None]) ** 2 @ precision))
+        misfit = (alone - mean[:, None]) ** 2 @ precision
+        likely = np.exp(0.5 * (misfit.min() - misfit))
         likely /= likely.sum()
         worker = mean[:, None] - held_up
         expected = likely @ worker

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from perdix.models.capacity.contract import REACH_SDS, Estimate
 from perdix.models.capacity.evidence import EFFICIENCY, Curve, Evidence, as_workers_add
+from perdix.models.capacity.expectation import Expectation
+from perdix.models.capacity.key_groups import KeyGroups
 from perdix.models.capacity.scale_outs import ScaleOuts
 from tests.models.capacity_stays import history, stay, window
 
@@ -39,6 +41,16 @@ def test_an_estimate_knows_its_interval_and_its_deviation():
         pytest.approx(found.at(REACH_SDS)),
     )
     assert found.at(1.0) == pytest.approx(200.0 * math.exp(0.1))
+
+
+@pytest.mark.parametrize("times", [10.0, 1e6])
+def test_scale_outs_that_contradict_each_other_are_estimated_all_the_same(times):
+    """Where subtasks were known, a query that counts in other units since some rescale left no capacity known."""
+    groups = KeyGroups().after(4, np.full(4, 0.25), judged=True)
+    per_s = {4: 2e5, 6: 3e5, 8: times * 4e5, 12: times * 6e5}
+    typical = {n: Evidence(n, rate, 0.02, 0.0, 0.8) for n, rate in per_s.items()}
+    found = Expectation(typical, None, 0.0, groups=groups).estimates(range(1, 17))
+    assert all(estimate.usable for estimate in found.values())
 
 
 def test_unknown_is_said_not_guessed():
