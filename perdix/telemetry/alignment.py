@@ -140,18 +140,22 @@ def align_pieces(job: str, pieces: Pieces, start_s: float, end_s: float, step_s:
 def natural_step_s(series: Iterable[Series]) -> float:
     """Return the scrape interval in seconds: the smallest, over metrics, of the median spacing of their samples.
 
-    Whole seconds from one second on (scrapes jitter by milliseconds). Raises ``ValueError`` when no series has two
-    samples at different times.
+    Of two middle spacings the shorter, as between exports of one metric at two intervals. Whole seconds from one second
+    on (scrapes jitter by milliseconds). Raises ``ValueError`` when no series has two samples at different times.
     """
     spacing: dict[str, list[float]] = {}
     for stream in series:
         times = np.unique(stream.times_ms)
         if len(times) > 1:
-            spacing.setdefault(stream.metric, []).append(float(np.median(np.diff(times))))
+            spacing.setdefault(stream.metric, []).append(_lower_median(np.diff(times)))
     if not spacing:
         raise ValueError("no series has two samples, so there is no scrape interval")
-    finest_s = min(float(np.median(medians)) for medians in spacing.values()) / 1000.0
+    finest_s = min(map(_lower_median, spacing.values())) / 1000.0
     return float(round(finest_s)) if finest_s >= 1.0 else finest_s
+
+
+def _lower_median(values: Sequence[float] | Ints) -> float:
+    return float(np.percentile(values, 50, method="lower"))
 
 
 @dataclass(frozen=True)

@@ -279,6 +279,12 @@ class TestNaturalStep:
         assert natural_step_s([series("workload_per_s", jittered), series("scale_out", every(60, [1] * 5))]) == 15
         assert natural_step_s([series("workload_per_s", every(0.25, [1] * 5))]) == 0.25
 
+    def test_is_an_interval_at_which_something_was_scraped(self):
+        """Two exports of a metric, every 15 s and every minute, are not on a grid of 38 s."""
+        exports = [series("workload_per_s", every(step, [1] * 5), topic=f"every-{step}") for step in (60, 15)]
+        assert natural_step_s(exports) == 15
+        assert natural_step_s([series("workload_per_s", [(0, 1), (15, 1), (75, 1)])]) == 15
+
     def test_needs_two_samples(self):
         with pytest.raises(ValueError, match="two samples"):
             natural_step_s([series("workload_per_s", [(1, 1)])])
