@@ -14,7 +14,6 @@ import pandas as pd
 COLUMNS: Final = frozenset(("metric", "worker", "ts", "value", "labels", "series_id", "source"))
 LEAST_SHARED: Final = 10  # samples at the same times, equal to the last digit
 LEAST_DIFFERENT: Final = 5  # values among them: what hardly changes may be alike by chance
-LOOKED_AT: Final = 200  # times of a metric
 
 
 def as_one(samples: pd.DataFrame) -> pd.DataFrame:
@@ -48,12 +47,11 @@ def as_one(samples: pd.DataFrame) -> pd.DataFrame:
 def _originals(rows: pd.DataFrame) -> dict[int, list[int]]:
     """Return copy -> originals of one metric's series: those with a worker come first, then those of more samples."""
     workers = rows.drop_duplicates("series_id").set_index("series_id")["worker"].fillna("").to_dict()
-    sources = {key: set(own) for key, own in rows.groupby("series_id")["source"]}
+    sources = {key: set(own) for key, own in rows.groupby("series_id")["source"].unique().items()}
     sizes = rows["series_id"].value_counts()
     once = rows.drop_duplicates(["series_id", "ts"])
-    shared = once.groupby("ts")["source"].nunique().loc[lambda count: count > 1].index.sort_values()
-    looked_at = shared[:: max(1, len(shared) // LOOKED_AT)]
-    table = once[once["ts"].isin(looked_at)].pivot_table("value", "ts", "series_id")
+    shared = once.groupby("ts")["source"].nunique().loc[lambda count: count > 1].index
+    table = once[once["ts"].isin(shared)].pivot_table("value", "ts", "series_id")
     values = {int(key): table[key].to_numpy(np.float64) for key in table.columns}
     copies: dict[int, list[int]] = {}
     kept: list[int] = []
@@ -77,7 +75,9 @@ def _two(worker: str | None, other: str | None) -> bool:
 
 
 def _alike(first: np.ndarray, second: np.ndarray) -> bool:
-    both = ~np.isnan(first) & ~np.isnan(second)
-    if both.sum() < LEAST_SHARED or len(np.unique(first[both])) < LEAST_DIFFERENT:
+    same = first == second
+    if (count := np.count_nonzero(same)) < LEAST_SHARED or count < np.count_nonzero(
+        ~np.isnan(first) & ~np.isnan(second)
+    ):
         return False
-    return bool((first[both] == second[both]).all())
+    return len(np.unique(first[same])) >= LEAST_DIFFERENT

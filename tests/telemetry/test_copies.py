@@ -10,15 +10,21 @@ from perdix.telemetry.copies import as_one
 from perdix.telemetry.observations import observe
 
 DAY = "2026-03-04"
-TIMES = pd.date_range(DAY, periods=240, freq="15s", tz="UTC")
 LOAD = 1_000.0 + 100.0 * np.sin(np.arange(240) / 20.0)
 
 
 def series(
-    number: int, source: str, every: int = 1, *, metric: str = "workload_per_s", worker: str = "", load: object = LOAD
+    number: int,
+    source: str,
+    every: int = 1,
+    *,
+    metric: str = "workload_per_s",
+    worker: str = "",
+    load: np.ndarray = LOAD,
 ) -> pd.DataFrame:
     """Some samples of a series, with labels of its own."""
-    rows = pd.DataFrame({"ts": TIMES, "value": load})[::every]
+    times = pd.date_range(DAY, periods=len(load), freq="15s", tz="UTC")
+    rows = pd.DataFrame({"ts": times, "value": load})[::every]
     return rows.assign(
         metric=metric,
         worker=worker or None,
@@ -27,6 +33,11 @@ def series(
         labels=f'{{"n": "{number}"}}',
         kind="gauge",
     )
+
+
+def noise(seed: int) -> np.ndarray:
+    """A day's load."""
+    return 1_000.0 + np.random.default_rng(seed).normal(0.0, 50.0, 5_760)
 
 
 def observed(*parts: pd.DataFrame) -> pd.DataFrame:
@@ -54,23 +65,18 @@ def test_a_worker_that_a_dashboard_does_not_name_is_the_one_that_is_known() -> N
 
 def test_a_short_copy_of_several_workers_counts_once() -> None:
     """The dashboard was exported for the half hour of an incident, and the query for a day."""
-    times, rng = pd.date_range(DAY, periods=5_760, freq="15s", tz="UTC"), np.random.default_rng(0)
-    loads = [pd.DataFrame({"ts": times, "value": 1_000.0 + rng.normal(0.0, 50.0, 5_760)}) for _ in range(3)]
-    days = [
-        rows.assign(
-            metric="throughput_per_s",
-            worker=f"w{k}",
-            source="a.json",
-            series_id=k,
-            labels="{}",
-            kind="gauge",
-        )
-        for k, rows in enumerate(loads)
-    ]
+    days = [series(k, "a.json", metric="throughput_per_s", worker=f"w{k}", load=noise(k)) for k in range(3)]
     copies = [
         day[2_000:2_120].assign(source="b.csv", series_id=10 + k, labels='{"panel": "1"}') for k, day in enumerate(days)
     ]
     assert observed(*days, *copies).equals(observed(*days))
+
+
+def test_a_short_copy_of_one_of_two_exports_counts_once() -> None:
+    """Two topics are two exports of a day, and the dashboard of one of them that of half an hour."""
+    topics = [series(k, f"{k}.json", load=noise(k)) for k in range(2)]
+    short = topics[0][2_000:2_120].assign(source="b.csv", series_id=2, labels='{"panel": "1"}')
+    assert observed(*topics, short).equals(observed(*topics))
 
 
 def test_a_copy_without_a_worker_is_of_every_pod_in_turn() -> None:
@@ -84,15 +90,22 @@ def test_a_copy_without_a_worker_is_of_every_pod_in_turn() -> None:
     ("one", "other"),
     [
         (series(1, "a.json"), series(2, "a.json")),  # of one export: two topics
-        (series(1, "a.csv", load=500.0), series(2, "b.csv", load=500.0)),  # two that never change
+        (
+            series(1, "a.csv", load=np.full(240, 500.0)),
+            series(2, "b.csv", load=np.full(240, 500.0)),
+        ),  # two that never change
         (series(1, "a.csv"), series(2, "b.csv", load=LOAD + 1e-6)),
+        (
+            series(1, "a.csv", load=noise(1)),
+            series(2, "b.csv", load=np.where(np.arange(5_760) == 3_001, 1.0, noise(1))),
+        ),
         (series(1, "a.csv")[:5], series(2, "b.csv")[:5]),
         (
             series(1, "a.csv", metric="throughput_per_s", worker="w1"),
             series(2, "b.csv", metric="throughput_per_s", worker="w2"),
         ),
     ],
-    ids=["one export", "constant", "almost", "few", "two workers"],
+    ids=["one export", "constant", "almost", "but once", "few", "two workers"],
 )
 def test_what_may_be_two_series_is_added_up(rows: pd.DataFrame, other: pd.DataFrame) -> None:
     both = pd.concat([rows, other], ignore_index=True)
