@@ -1,26 +1,33 @@
 """One series in two exports under other labels, as a dashboard's CSV beside the JSON of its query.
 
-Belongs here: which series are copies of another. Does not belong here: what is made of several series of one metric
-(:mod:`perdix.telemetry.joining`), which would sum these.
+Belongs here: which series are copies of another, and which of them counts when. Does not belong here: what is made of
+several series of one metric (:mod:`perdix.telemetry.joining`), which would sum these.
 """
 
 from __future__ import annotations
 
-from typing import Final
+import json
+from collections.abc import Iterator
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 COLUMNS: Final = frozenset(("metric", "worker", "ts", "value", "labels", "series_id", "source"))
 LEAST_SHARED: Final = 10  # samples at the same times, equal to the last digit
 LEAST_DIFFERENT: Final = 5  # values among them: what hardly changes may be alike by chance
+SILENT_MS: Final = 120_000  # or two intervals of a copy: where a series is silent for longer, the copy goes on
+
+Ints = NDArray[np.int64]
 
 
 def as_one(samples: pd.DataFrame) -> pd.DataFrame:
     """Return samples in which a copy has worker, labels and kind of its original, so that samples of a time count once.
 
     Copies come from different sources. Series of two workers that both have a name are none, however alike; one without
-    a name may be a copy of several, as of pods that followed each other.
+    a name may be a copy of several, as of pods that followed each other: each sample is of the nearest. Where only the
+    coarser of original and copy reports, it is a replica of the other, so that each is held for its own interval.
 
     ``samples``: rows of the lake's ``samples`` with the ``labels`` (and ``kind``) of their series; others are returned
     as they are.
@@ -33,15 +40,59 @@ def as_one(samples: pd.DataFrame) -> pd.DataFrame:
             originals |= _originals(rows)
     if not originals:
         return samples
+    times_ms = samples["ts"].dt.tz_convert(None).to_numpy("datetime64[ms]").astype(np.int64)
+    order = np.argsort(times_ms, kind="stable")
+    ordered = samples["series_id"].iloc[order].reset_index(drop=True)
+    rows_of = {key: order[at] for key, at in ordered.groupby(ordered).indices.items()}
+    parts = {key: {key: rows_of[key]} for some in originals.values() for key in some}
+    for copy, some in originals.items():
+        nearest = np.argmin([_distance(times_ms[rows_of[copy]], times_ms[rows_of[key]]) for key in some], axis=0)
+        for number, original in enumerate(some):
+            if (nearest == number).any():
+                parts[original][copy] = rows_of[copy][nearest == number]
     same = [name for name in ("worker", "labels", "kind") if name in samples.columns]
-    heads = samples.drop_duplicates("series_id").set_index("series_id")[same]
-    found, times = samples.copy(), samples.groupby("series_id")["ts"]
-    for copy, of in originals.items():
-        left = samples["series_id"] == copy
-        for original in of:
-            found.loc[left, same] = heads.loc[original].to_numpy()
-            left &= ~samples["ts"].isin(times.get_group(original))
+    heads: dict[Any, dict[Any, Any]] = (
+        samples.drop_duplicates("series_id").set_index("series_id")[same].to_dict("index")
+    )
+    columns = {name: samples[name].to_numpy(object, copy=True) for name in same}
+    for original, own in parts.items():
+        for key, at in _dealt(own, times_ms):
+            replica = {} if key == original else {"__replica__": str(key)}
+            labels = json.dumps(json.loads(heads[original]["labels"]) | replica)
+            for name, value in {**heads[original], "labels": labels}.items():
+                columns[name][at] = value
+    return samples.assign(**columns)
+
+
+def _distance(times_ms: Ints, others: Ints) -> Ints:
+    """Return how far the nearest of other times, ascending, is from each."""
+    after = np.searchsorted(others, times_ms).clip(0, len(others) - 1)
+    found: Ints = np.minimum(np.abs(others[after] - times_ms), np.abs(others[(after - 1).clip(0)] - times_ms))
     return found
+
+
+def _dealt(own: dict[int, Ints], times_ms: Ints) -> Iterator[tuple[int, Ints]]:
+    """Yield rows of an original and its copies by the series that they count as: a finer one where that reports.
+
+    ``own``: series -> its rows, ascending in time; the original first.
+    """
+    spacing_ms = {key: _spacing_ms(times_ms[rows]) for key, rows in own.items()}
+    finest = sorted(own, key=lambda key: spacing_ms[key])
+    for number, key in enumerate(finest):
+        left = own[key]
+        for finer in finest[:number]:
+            times, at = times_ms[own[finer]], times_ms[left]
+            after, before = np.searchsorted(times, at), np.searchsorted(times, at, "right") - 1
+            silent_ms = times[after.clip(0, len(times) - 1)] - times[before.clip(0)]
+            joins = (before >= 0) & (after < len(times)) & (silent_ms <= max(SILENT_MS, 2 * spacing_ms[key]))
+            yield finer, left[joins]
+            left = left[~joins]
+        yield key, left
+
+
+def _spacing_ms(times_ms: Ints) -> float:
+    gaps = np.diff(times_ms)
+    return float(np.median(gaps[gaps > 0])) if gaps.any() else 0.0
 
 
 def _originals(rows: pd.DataFrame) -> dict[int, list[int]]:

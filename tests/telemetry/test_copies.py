@@ -86,6 +86,29 @@ def test_a_copy_without_a_worker_is_of_every_pod_in_turn() -> None:
     assert np.nanmax(found["throughput_per_s"]) < 1_101.0
 
 
+@pytest.mark.parametrize("other", [series(2, "b.csv", 4), series(2, "b.csv")[120:]], ids=["coarser", "finer"])
+def test_each_stretch_is_held_at_the_interval_of_what_reports_there(other: pd.DataFrame) -> None:
+    """A sample a minute is not held for 15 s only because others, of another hour, came every 15 s."""
+    rest = series(1, "a.json")[:120] if len(other) == 60 else series(1, "a.json", 4)
+    found = observed(rest, other)["workload_per_s"].to_numpy()
+    np.testing.assert_allclose(found, LOAD[: len(found)], rtol=0.02)
+    assert len(found) > 230
+
+
+def test_a_copy_of_two_workers_that_are_alike_is_of_one_of_them() -> None:
+    workers = [series(k, "a.json", metric="throughput_per_s", worker=f"w{k}") for k in range(2)]
+    alone = observed(*workers)
+    assert observed(*workers, series(3, "b.csv", metric="throughput_per_s")).equals(alone)
+
+
+def test_a_finer_copy_without_a_worker_is_of_the_pod_that_runs() -> None:
+    named = ({"metric": "throughput_per_s", "worker": worker} for worker in ("pod-a", "pod-b"))
+    before, after = (series(k, "a.json", 4, **worker) for k, worker in enumerate(named))
+    found = observed(before[:30], after[30:], series(3, "b.csv", metric="throughput_per_s"))
+    np.testing.assert_allclose(found["throughput_per_s"], LOAD, rtol=0.02)
+    assert found["scale_out"].max() == 1
+
+
 @pytest.mark.parametrize(
     ("one", "other"),
     [
