@@ -7,6 +7,7 @@ training goes on with what there is.
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -67,7 +68,7 @@ def recent_range(context: dg.AssetExecutionContext, workspace: Workspace, spark:
     for job, problems in refresh.problems.items():
         for problem in problems:
             context.log.warning(f"{job}: {problem}")
-    for warning in warnings_of(refresh.reports):
+    for warning in (*warnings_of(refresh.reports), *chain.from_iterable(refresh.warnings.values())):
         context.log.warning(warning)
     return _result(context, pulled, refresh)
 

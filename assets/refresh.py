@@ -45,6 +45,8 @@ class Refresh:
     reports: list[dict[str, Any]] = field(default_factory=list)
     # Job -> what went wrong, in words
     problems: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    # Job -> what is to be known of its samples, in words: that many count once with others
+    warnings: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     # Table -> what came of its expectations
     outcomes: dict[str, list[ExpectationOutcome]] = field(default_factory=dict)
 
@@ -94,6 +96,8 @@ class Refresh:
         for answer in run_tasks(self.session(), tasks, task) if tasks else []:
             if answer.error:
                 self.problems[answer.key["job"]].append(f"{answer.key['day']}: {answer.error}")
+            elif sentence := observation_tasks.came_twice(answer.key, answer.result):
+                self.warnings[answer.key["job"]].append(sentence)
         return blocked
 
     def _parts(self, table: str, job: str) -> list[Manifest]:

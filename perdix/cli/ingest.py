@@ -163,6 +163,7 @@ def _taken_in(days_of: Mapping[str, Sequence[str]], now_s: float, *, show: bool)
         report, problems = reports.get(job, {}), list(refresh.problems[job])
         failed = report.get("failed", False) or bool(problems)
         found[job] = {**report, "failed": failed, "days": list(days_of[job]), "problems": problems}
+        found[job]["warnings"] = [*report.get("warnings", ()), *refresh.warnings[job]]
     return found
 
 

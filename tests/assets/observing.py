@@ -44,7 +44,7 @@ def definitions(home: Home) -> dg.Definitions:
     )
 
 
-def sampled(home: Home, job: str, cpu_load: float, day: str = DAY) -> None:
+def sampled(home: Home, job: str, cpu_load: float, day: str = DAY, source: str = "a.json") -> None:
     """Put an hour of one worker into the lake."""
     times = pd.date_range(f"{day}T12:00", periods=240, freq="15s", tz="UTC")
     metrics = {"workload_per_s": 9_000.0, "throughput_per_s": 9_000.0, "cpu_load": cpu_load}
@@ -53,7 +53,7 @@ def sampled(home: Home, job: str, cpu_load: float, day: str = DAY) -> None:
         for n, (metric, value) in enumerate(metrics.items())
     ]
     frame = pd.concat(rows, ignore_index=True).astype({"mask": object})
-    lake, keys = Lake(home.lake), {"job": job, "source": "a.json"}
+    lake, keys = Lake(home.lake), {"job": job, "source": source}
     lake.put("samples", {**keys, "day": day}, frame)
     series = frame[["series_id", "metric", "worker"]].drop_duplicates()
     lake.put("series", keys, series.assign(name="", labels="{}", mapped=True, kind="gauge"))

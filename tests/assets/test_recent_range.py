@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections import defaultdict
 from pathlib import Path
@@ -41,10 +42,14 @@ def test_each_job_gets_its_own_outcome() -> None:
 def test_a_job_without_a_prometheus_is_brought_up_to_features_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its export was ingested in a night that observes its own day alone, or by a command that was cut."""
+    """Its export was ingested in a night that observes its own day alone, or by a command that was cut.
+
+    The log says which of its samples count once with others.
+    """
     monkeypatch.setattr("perdix.assets.refresh.run_tasks", run_here)
     home = Home(tmp_path / "home").make()
-    sampled(home, "by-hand", 0.5)
+    for source in ("a.json", "b.csv"):
+        sampled(home, "by-hand", 0.5, source=source)
     workspace = Workspace(home=str(home.root), conf=str(tmp_path))
     with dg.DagsterInstance.ephemeral() as instance, warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -55,5 +60,7 @@ def test_a_job_without_a_prometheus_is_brought_up_to_features_too(
             resources={"workspace": workspace, "spark": NoSpark(workspace=workspace)},
             instance=instance,
         )
+        said = [entry.user_message for entry in instance.all_logs(result.run_id) if entry.level == logging.WARNING]
     assert result.success
+    assert [line.partition(" samples count once")[0] for line in said] == [f"by-hand, {DAY}: 720 of 1440"]
     assert Lake(home.lake).days("workload_features", "by-hand") == [DAY]
