@@ -25,6 +25,9 @@ def one(named):
         (["1677064200000000"], "UTC", 1_677_064_200_000, False),
         (["1677064200000000000"], "UTC", 1_677_064_200_000, False),
         (["-400", "-399"], "UTC", -400_000, False),
+        (["20230222111000", "20230222111015", "nonsense"], "Europe/Berlin", 1_677_060_600_000, True),
+        (["202302221110", "202302221111"], "UTC", 1_677_064_200_000, True),
+        (["20230222T111000Z"], "Europe/Berlin", 1_677_064_200_000, False),
         (["2023-02-22 11:10:00", "nonsense"], "UTC", 1_677_064_200_000, True),
         (["2023-02-22T11:10:00Z", "2023-02-22 11:10:00"], "Europe/Berlin", 1_677_064_200_000, True),
     ],
@@ -34,6 +37,11 @@ def test_times(texts, zone, first_ms, local):
     assert times.times_ms[0] == first_ms
     assert times.local is local
     assert times.good.tolist() == [text != "nonsense" for text in texts]
+
+
+def test_digits_that_are_no_date_are_no_time():
+    """As milliseconds they would lie in the year 2612, and be refused for a clock that runs ahead."""
+    assert parse_times(["20230222111000", "20231399111015"], "UTC").good.tolist() == [True, False]
 
 
 def test_an_hour_that_the_clock_repeats_is_read_once():

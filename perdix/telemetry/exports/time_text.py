@@ -1,8 +1,9 @@
-"""Time columns of tables: epoch numbers of any usual unit, ISO date-times with and without a zone."""
+"""Time columns of tables: epoch numbers of any usual unit, ISO date-times with and without a zone, also in digits."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from perdix.telemetry.exports.numbers import FIRST_MS, LAST_MS, number, unit_ms_of
 
+_COMPACT = re.compile(r"(20\d{6})(\d{4}|\d{6})")  # 20260131031200: as milliseconds it would lie in the year 2612
 RELATIVE_BELOW_DAYS = 365 * 3  # from the epoch: what tells a time before 1973 is a stop watch, not a clock
 
 
@@ -45,6 +47,8 @@ def _epochs(column: pa.Array) -> Times | None:
     except pa.ArrowInvalid:
         return None
     if not len(numbers) or not np.isfinite(numbers).all():
+        return None
+    if ((numbers // 1e10 == 20) | (numbers // 1e12 == 20)).any():  # as in _COMPACT
         return None
     times_ms = np.rint(numbers * unit_ms_of(float(np.abs(numbers).max())))
     return _checked(times_ms, local=False)
@@ -86,8 +90,11 @@ def _one_by_one(texts: Sequence[str], timezone: str) -> Times:
 
 
 def _one(text: str, timezone: str) -> tuple[int, bool] | None:
+    digits = _COMPACT.fullmatch(text)
     plain = number(text)
-    if plain is not None:
+    if digits:
+        text = f"{digits[1]}T{digits[2]}"
+    elif plain is not None:
         milliseconds = plain * unit_ms_of(plain) if math.isfinite(plain) else math.inf
         return (round(milliseconds), False) if FIRST_MS <= milliseconds <= LAST_MS else None
     try:
