@@ -65,17 +65,21 @@ def read_answer(folder: Path, job: str) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def note_promoted(folder: Path, job: str, digest: str) -> None:
-    """Note that the model of an answer was promoted, so that it is not once more when somebody else is champion."""
-    _promoted(folder, job).write_text(digest, encoding="utf-8")
+def note_promoted(folder: Path, job: str, digest: str, but: str = "") -> None:
+    """Note that the model of an answer was promoted, so that it is not once more when somebody else is champion.
+
+    ``but``: why it was not, although it was to be.
+    """
+    _promoted(folder, job).write_text(f"{digest} {but}".rstrip(), encoding="utf-8")
 
 
-def was_promoted(folder: Path, job: str, digest: str) -> bool:
-    """Return whether the model of an answer was promoted before."""
+def why_not_promoted(folder: Path, job: str, digest: str) -> str | None:
+    """Return what kept the model of an answer from being promoted; empty where it was, ``None`` where none knows."""
     try:
-        return _promoted(folder, job).read_text(encoding="utf-8") == digest
+        noted, _, but = _promoted(folder, job).read_text(encoding="utf-8").partition(" ")
     except FileNotFoundError:
-        return False
+        return None
+    return but if noted == digest else None
 
 
 @dataclass(frozen=True)

@@ -216,10 +216,10 @@ def _publish(context: dg.AssetExecutionContext, workspace: Workspace, model: Mod
         )
     with gate_locked(workspace.paths(), gate.registered):
         through = _through_the_gate(context, workspace, model, gate, trained, watch)
+        for challenger, outcome in zip(trained, through.trained, strict=True):
+            if challenger.promoted:
+                note_promoted(folder, outcome.job, outcome.digest, but="" if outcome.promoted else outcome.why)
         trained = through.trained
-        for outcome in trained:
-            if outcome.promoted:
-                note_promoted(folder, outcome.job, outcome.digest)
     promoted = sum(1 for outcome in trained if outcome.promoted)
     context.log.info(
         f"{gate.registered} version {through.published.version}: {promoted} of {len(trained)} job(s) promoted"

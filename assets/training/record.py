@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 import pandas as pd
 
-from perdix.assets.kept_answers import read_answer, was_promoted
+from perdix.assets.kept_answers import read_answer, why_not_promoted
 from perdix.models.registry import Candidate, Fleet, JobDetail, Publication, TrainingData, merge_rows
 from perdix.models.registry.fleet_table import PROMOTE
 from perdix.models.registry.shared_models import name_of, references
@@ -100,11 +100,21 @@ def read_trained(folder: Path, jobs: Iterable[str]) -> list[Trained]:
     return list(iterate_trained(folder, jobs))
 
 
+def read_gated(folder: Path, jobs: Iterable[str]) -> list[Trained]:
+    """Return the kept trainings of ``jobs`` as the gate left them, those that it held back with its reason."""
+    return [
+        outcome.held_back(why)
+        if outcome.promoted and (why := why_not_promoted(folder, outcome.job, outcome.digest))
+        else outcome
+        for outcome in iterate_trained(folder, jobs)
+    ]
+
+
 def not_again(folder: Path, trained: Iterable[Trained]) -> list[Trained]:
     """Return trainings without the promotions that were made: who is champion since may be a person's choice."""
     return [
         outcome.held_back(PROMOTED_BEFORE)
-        if outcome.promoted and was_promoted(folder, outcome.job, outcome.digest)
+        if outcome.promoted and why_not_promoted(folder, outcome.job, outcome.digest) == ""
         else outcome
         for outcome in trained
     ]

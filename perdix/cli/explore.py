@@ -161,10 +161,10 @@ def _champion(job: str) -> tuple[Forecaster | None, int, str]:
 
 def why_no_champion(job: str) -> str:
     """Return in a sentence why a job has no champion forecaster: what its newest training said, if there was one."""
-    from perdix.assets.training.record import NEVER_TRAINED, read_trained
+    from perdix.assets.training.record import NEVER_TRAINED, read_gated
     from perdix.models.registry import FORECAST
 
-    (trained,) = read_trained(home().trainings / FORECAST, [job])
+    (trained,) = read_gated(home().trainings / FORECAST, [job])
     if trained.error == NEVER_TRAINED:
         return f"no champion for {job}: it has never been trained; run perdix train --job {job}"
     return f"no champion for {job}: {trained.why}"

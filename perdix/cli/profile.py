@@ -128,14 +128,14 @@ def _work_of(plan: Plan, *, live: bool) -> tuple[str, float | None]:
 def _document(job: str, produced: dict[str, dict[str, Any]], failed: str) -> dict[str, Any]:
     """Return the profile as it was kept, and what came of the training, or why that ``failed``."""
     from perdix.assets.profile import rows_of_deployments
-    from perdix.assets.training.record import Trained, read_trained
+    from perdix.assets.training.record import Trained, read_gated
     from perdix.cli.stores import home
     from perdix.models.profiling.rows import read_profile
 
     path = Path(str(produced["profiles"]["file"]))
     found = read_profile(path)
     folder = home().trainings / "perdix-latency"
-    trained = Trained(job, {}, failed, 0.0) if failed else read_trained(folder, [job])[0]
+    trained = Trained(job, {}, failed, 0.0) if failed else read_gated(folder, [job])[0]
     champions = produced.get("latency_champions", {})
     return {
         "job": job,
@@ -149,7 +149,7 @@ def _document(job: str, produced: dict[str, dict[str, Any]], failed: str) -> dic
         "left": produced["profiles"]["left"],
         "latency_model": trained.result.get("winner"),
         "why": trained.result.get("why"),
-        "promoted": bool(trained.result.get("promote")),
+        "promoted": trained.promoted,
         "verdict": trained.result.get("verdict"),
         "error": trained.error,
         "version": champions.get("version"),

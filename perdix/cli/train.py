@@ -113,7 +113,7 @@ def _run(name: str, jobs: list[str], opened: Any, *, show: bool) -> list[_Run]:
 def _trained(ran: Sequence[_Run], model: str, metric: str, jobs: list[str]) -> dict[str, Any]:
     """Return the version of a model, its run in MLflow, and what each job was trained to, or why it was not."""
     from perdix.assets.kept_answers import Kept
-    from perdix.assets.training.record import read_trained
+    from perdix.assets.training.record import read_gated
 
     folder, version, url = home().trainings / f"perdix-{model}", 0, None
     why: dict[str, str] = {}
@@ -128,11 +128,11 @@ def _trained(ran: Sequence[_Run], model: str, metric: str, jobs: list[str]) -> d
             "job": outcome.job,
             "winner": outcome.result.get("winner"),
             metric: outcome.score(metric),
-            "promoted": bool(outcome.result.get("promote")),
+            "promoted": outcome.promoted,
             "verdict": outcome.result.get("verdict"),
             "error": outcome.error,
         }
-        for outcome in read_trained(folder, [job for job in jobs if job not in why])
+        for outcome in read_gated(folder, [job for job in jobs if job not in why])
     ]
     nothing = {"winner": None, metric: None, "promoted": False, "verdict": None}
     rows += [{"job": job, **nothing, "error": error} for job, error in why.items()]

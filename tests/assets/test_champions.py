@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 
 from perdix.assets.kept_answers import Kept
-from perdix.assets.training.record import SHARED_GONE, Gate, Trained, whole
+from perdix.assets.training.record import ANOTHER_CHAMPION, SHARED_GONE, Gate, Trained, read_gated, whole
 from perdix.models.registry import (
     FORECAST,
     Fleet,
@@ -160,9 +160,12 @@ def test_a_challenger_is_not_promoted_over_a_champion_that_it_was_not_judged_aga
     told = judged_against(None, "orders")
     assert (told["promoted"], registry.champion) == (0, 1)
     assert "judged against another champion" in str(told["jobs"].records)
+    (held,) = read_gated(home.trainings / FORECAST, ["orders"])
+    assert (held.promoted, held.why) == (False, ANOTHER_CHAMPION), "what perdix train reports"
     assert judged_against('{"of":"a third"}', "orders")["promoted"] == 0
     assert judged_against(None, "clicks")["promoted"] == 1, "a job that still has none"
     assert judged_against('{"of":"another"}', "orders")["promoted"] == 1
+    assert all(outcome.promoted for outcome in read_gated(home.trainings / FORECAST, ["orders", "clicks"]))
 
 
 def test_a_model_whose_shared_one_was_fitted_anew_keeps_no_other_job_back(home: Home, registry: Versions) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from perdix.assets.kept_answers import Kept
+from perdix.assets.kept_answers import Kept, note_promoted
+from perdix.assets.training.record import read_trained
 from perdix.cli.known_errors import known_errors
 from perdix.cli.main import app
 from perdix.cli.output import UserError, run_guarded
@@ -121,3 +122,24 @@ def test_a_model_that_cannot_be_learned_hides_no_other_that_was_promoted(
     said = " ".join(CliRunner().invoke(app, ["train"]).output.split())
     assert "forecast: perdix-forecast version 3" in said
     assert "failed alpha: run of-alpha failed; capacity_candidates: no job could be trained" in said
+
+
+@pytest.mark.usefixtures("featured")
+def test_a_job_that_the_gate_held_back_is_not_reported_as_promoted(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where another training of it ended first, so that it was judged against a champion of before."""
+    why = "it was judged against another champion than there is now"
+
+    def run_job(_: str, stretch: tuple[str, str], *__: object, **___: object) -> object:
+        folder, job = home.trainings / "perdix-forecast", stretch[0]
+        result = {"winner": "ridge", "promote": True, "verdict": "better", "state": "..."}
+        Kept(folder, "run").write(job, {"result": result, "error": None})
+        (kept,) = read_trained(folder, [job])
+        note_promoted(folder, job, kept.digest, but=why if job == "alpha" else "")
+        return came_of("run", {"forecast_champions": {"version": 3}, "capacity_champions": {}}, {})
+
+    monkeypatch.setattr("perdix.cli.runs.run_job", run_job)
+    rows = json.loads(CliRunner().invoke(app, ["train", "--json"]).stdout)["models"]["forecast"]["jobs"]
+    assert [(row["job"], row["promoted"], row["verdict"]) for row in rows] == [
+        ("alpha", False, why),
+        ("omega", True, "better"),
+    ]
