@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Hashable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import cast
 
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from perdix.telemetry.alignment import align, natural_step_s
 from perdix.telemetry.copies import as_one
 from perdix.telemetry.features import timestamps
+from perdix.telemetry.landing import was_pulled
 from perdix.telemetry.metrics import BUSY, CANONICAL, CPU, LAG, LATENCY, SCALE_OUT, THROUGHPUT, UPTIME, WORKLOAD
 from perdix.telemetry.series import Kind, Series
 from perdix.telemetry.window import SampleCounts, Values, Window
@@ -35,7 +37,8 @@ def observe(samples: pd.DataFrame, job: str, day: str | None = None) -> tuple[pd
     ``samples``: rows of the lake's ``samples``: ``metric``, ``worker``, ``ts``, ``value`` (null where masked), and
     ``series_id`` and ``kind`` where known; with ``labels`` (JSON), the replicas of a Prometheus pair are distinguished
     from the slots of a worker, else each ``series_id`` is a series of its own; with ``source``, too, what two exports
-    hold of one series counts once (:mod:`perdix.telemetry.copies`). Other than canonical metrics are left alone.
+    hold of one series counts once (:mod:`perdix.telemetry.copies`), and what was pulled of a metric counts where no
+    export by hand has it. Other than canonical metrics are left alone.
     ``job``: name of the stream job.
     ``day``: ``YYYY-MM-DD`` (UTC): only steps whose end lies in the day are kept, and a sample after the day's last step
     is counted as outside. Without it, everything.
@@ -46,11 +49,41 @@ def observe(samples: pd.DataFrame, job: str, day: str | None = None) -> tuple[pd
     while a worker that is there is silent. Where no scale-out was ever measured, ``scale_out`` is the count of workers
     that are there (silent for at most two minutes).
     """
-    series = _series(as_one(samples[samples["metric"].isin(list(CANONICAL))]))
-    step_s = _step_s(series)
-    start_s, end_s = _span(series, step_s, day)
-    window = align(job, series, start_s, end_s, step_s)
+    by_hand, pulled = _series(as_one(samples[samples["metric"].isin(list(CANONICAL))]))
+    step_s = _step_s([*by_hand, *pulled])
+    start_s, end_s = _span([*by_hand, *pulled], step_s, day)
+    window = align(job, by_hand or pulled, start_s, end_s, step_s)
+    if by_hand and pulled:
+        window = _completed(window, align(job, pulled, start_s, end_s, step_s))
     return *tables(window), window.counts
+
+
+def _completed(by_hand: Window, pulled: Window) -> Window:
+    """Return a window of what exports by hand have of each metric, and of what was pulled where they have nothing.
+
+    Where they have it of workers that are not among those pulled, it is all of it: under other names, or the sum.
+    """
+    workers = tuple(sorted({*by_hand.workers, *pulled.workers}))
+
+    def of(window: Window, name: str) -> Values:
+        return pd.DataFrame(window.worker_metric(name), columns=window.workers).reindex(columns=workers).to_numpy()
+
+    worker_metrics = {}
+    for name in {**by_hand.worker_metrics, **pulled.worker_metrics}:
+        first, second = of(by_hand, name), of(pulled, name)
+        others = np.isfinite(first[:, np.isnan(second).all(axis=0)]).any(axis=1, keepdims=True)
+        worker_metrics[name] = np.where(np.isnan(first) & ~others, second, first)
+    job_metrics = {}
+    for name in {**by_hand.job_metrics, **pulled.job_metrics}:
+        first, second = by_hand.job_metric(name), pulled.job_metric(name)
+        job_metrics[name] = np.where(np.isnan(first), second, first)
+    return replace(
+        pulled,
+        workers=workers,
+        job_metrics=job_metrics,
+        worker_metrics=worker_metrics,
+        counts=by_hand.counts + pulled.counts,
+    )
 
 
 def tables(window: Window) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -58,10 +91,11 @@ def tables(window: Window) -> tuple[pd.DataFrame, pd.DataFrame]:
     return _of_job(window), _of_workers(window)
 
 
-def _series(samples: pd.DataFrame) -> list[Series]:
-    """Split rows into series, keeping the order in which they were read."""
+def _series(samples: pd.DataFrame) -> tuple[list[Series], list[Series]]:
+    """Split rows into series of exports by hand and series that were pulled, keeping the order in which they came."""
+    found: tuple[list[Series], list[Series]] = [], []
     if samples.empty:
-        return []
+        return found
     keys = [name for name in ("metric", "worker", "labels", "series_id", "kind") if name in samples.columns]
     if "labels" in keys and "series_id" in keys:
         keys.remove("series_id")
@@ -72,8 +106,10 @@ def _series(samples: pd.DataFrame) -> list[Series]:
     begins = np.flatnonzero(np.diff(number[order], prepend=-1))
     ends = np.append(begins[1:], len(order))
     heads = samples[keys].iloc[order[begins]].to_dict("records")
-    return [
-        Series(
+    sources = samples["source"] if "source" in samples.columns else pd.Series("", index=samples.index)
+    pulled = sources.isin([source for source in sources.unique() if was_pulled(source)]).to_numpy()[order]
+    for head, begin, end in zip(heads, begins, ends, strict=True):
+        series = Series(
             metric=str(head["metric"]),
             worker=_text(head.get("worker")),
             times_ms=times_ms[begin:end],
@@ -81,8 +117,8 @@ def _series(samples: pd.DataFrame) -> list[Series]:
             labels=_labels(head),
             kind=cast(Kind, _text(head.get("kind")) or "gauge"),
         )
-        for head, begin, end in zip(heads, begins, ends, strict=True)
-    ]
+        found[int(pulled[begin:end].any())].append(series)
+    return found
 
 
 def _milliseconds(ts: pd.Series[pd.Timestamp]) -> NDArray[np.int64]:

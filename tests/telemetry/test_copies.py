@@ -109,6 +109,29 @@ def test_a_finer_copy_without_a_worker_is_of_the_pod_that_runs() -> None:
     assert found["scale_out"].max() == 1
 
 
+PULLED = f"prometheus-{DAY}.json.gz"
+
+
+def test_an_export_by_hand_of_what_was_pulled_before_counts_instead() -> None:
+    """By another query, and so not to the last digit. Where there is one already nothing is pulled."""
+    pulled, by_hand = series(1, PULLED), series(2, "by-hand.csv", load=2.0 + LOAD)[80:160]
+    for before in (pulled, pulled.drop(index=range(80, 160))):
+        found = observed(before, by_hand)
+        np.testing.assert_allclose(found["workload_per_s"], LOAD + np.repeat([0.0, 2.0, 0.0], 80))
+
+
+def test_a_coarser_copy_of_what_was_pulled_changes_nothing() -> None:
+    assert observed(series(1, PULLED), series(2, "by-hand.csv", 4)).equals(observed(series(1, PULLED)))
+
+
+@pytest.mark.parametrize(("name", "counting"), [("w0", 1.5), ("pod-w0", 1.0), ("", 1.0)], ids=["one", "other", "none"])
+def test_an_export_by_hand_of_one_worker_leaves_the_others_that_were_pulled(name: str, counting: float) -> None:
+    """Where it names none of them, it is all of them under other names, or their sum."""
+    workers = [series(k, PULLED, metric="throughput_per_s", worker=f"w{k}", load=LOAD / 2.0) for k in range(2)]
+    by_hand = series(3, "by-hand.csv", metric="throughput_per_s", worker=name)
+    np.testing.assert_allclose(observed(*workers, by_hand)["throughput_per_s"], LOAD * counting)
+
+
 @pytest.mark.parametrize(
     ("one", "other"),
     [
