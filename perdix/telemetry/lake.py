@@ -102,17 +102,14 @@ class Lake:
     ) -> list[Manifest]:
         """Return the manifests of a table's live partitions, in the order of their keys."""
         spec = find_table(table)
-        wanted = None if days is None else {iso_day(day) for day in days}
-        pattern = "/".join(f"{key}=*" for key in spec.partition[1:])
+        by_day = days is not None and "day" in spec.partition
+        wanted = sorted({iso_day(day) for day in days or ()}) if by_day else ["*"]
+        levels = [[f"{key}={day if key == 'day' else '*'}" for key in spec.partition[1:]] for day in wanted]
         top = self.root / table
         starts = sorted(top.glob("job=*")) if job is None else [top / f"job={safe_key('job', job)}"]
-        found = []
-        for start in starts:
-            for path in sorted(start.glob(f"{pattern}/{MANIFEST}" if pattern else MANIFEST)):
-                manifest = read_manifest(path)
-                if manifest and (wanted is None or manifest.keys.get("day") in wanted):
-                    found.append(manifest)
-        return found
+        patterns = ["/".join([*some, MANIFEST]) for some in levels]
+        paths = (path for start in starts for pattern in patterns for path in sorted(start.glob(pattern)))
+        return [manifest for path in paths if (manifest := read_manifest(path))]
 
     def jobs(self, table: str = "samples") -> list[str]:
         """Return the jobs that have live partitions in ``table``, sorted; also those whose manifests are broken."""

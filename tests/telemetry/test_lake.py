@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from perdix.telemetry.lake import Lake, LakeError, source_key
+from perdix.telemetry.partitions import read_manifest
 from perdix.telemetry.tables import TABLES
 
 DAY = "2026-01-31"
@@ -59,6 +60,17 @@ def test_a_replaced_partition_leaves_the_others(lake):
     assert rows_of(lake, job="a", days=[date(2026, 2, 1)]) == [2]
     assert lake.jobs("workload_features") == ["a", "b"]
     assert lake.days("workload_features", "a") == [DAY, "2026-02-01"]
+
+
+def test_reading_a_day_opens_no_manifest_of_another(lake, monkeypatch):
+    """A year of a thousand jobs has hundreds of thousands of them, and one may be broken."""
+    for day in (DAY, "2026-02-01"):
+        lake.replace("workload_features", "a", day, workload([1], day))
+    opened = []
+    monkeypatch.setattr("perdix.telemetry.lake.read_manifest", lambda path: opened.append(path) or read_manifest(path))
+    assert rows_of(lake, days=[DAY]) == [1]
+    assert {path.parent.name for path in opened} == {f"day={DAY}"}
+    assert lake.manifests("workload_features", days=[]) == []
 
 
 def test_no_rows_is_a_content(lake):
