@@ -91,7 +91,7 @@ def _show(document: Mapping[str, Any]) -> None:
     grid = Table(header_style="bold", box=box.SIMPLE_HEAD)
     grid.add_column("policy", overflow="fold")
     for head in HEADS:
-        grid.add_column(head, justify="right")
+        grid.add_column(head, justify="right", overflow="fold")
     for row in document["summary"]:
         grid.add_row(row["policy"], *(_cells(row, document) if row["seeds"] else "-" * len(HEADS)))
     console.print(grid)
