@@ -142,7 +142,9 @@ def _csv(path: Path, content: bytes) -> tuple[list[str], list[Row]]:
         rows: list[Row] = [
             (reader.line_num, [cell.strip() for cell in row]) for row in reader if any(map(str.strip, row))
         ]
-    except (UnicodeDecodeError, csv.Error) as error:
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"{path}: cannot be read as UTF-8 (byte {error.start}); save it as UTF-8") from None
+    except csv.Error as error:
         raise SettingsError(f"{path}: cannot be read as CSV: {error}; {FIX}") from None
     titled = not any(_time_s(cell) is not None for cell in rows[0][1])
     return (list(map(str, rows[0][1])), rows[1:]) if titled else ([], rows)
@@ -160,7 +162,8 @@ def _parquet(path: Path, content: bytes) -> tuple[list[str], list[Row]]:
 def _columns(path: Path, names: Sequence[str], rows: Sequence[Row]) -> tuple[int, int]:
     """Return where times and rates are: by name, else the first that looks like times and the first number after.
 
-    A date looks more like a time than a number does, which may number the rows.
+    Where times are last, as the index of a pandas table in Parquet, it is the first number before. A date looks more
+    like a time than a number does, which may number the rows.
     """
     place, cells = rows[0]
     by_name = next((names.index(name) for name in TIMES if name in names), None)
@@ -178,10 +181,13 @@ def _columns(path: Path, names: Sequence[str], rows: Sequence[Row]) -> tuple[int
             f"{path}:{place}: one column of rates and no times; give the time from row to row with --step, for example "
             "--step 30m"
         )
-    numbers = (k for k in _numeric(cells) if k > time_at)
+    last = time_at == len(cells) - 1
+    numbers = (
+        k for k in _numeric(cells) if k > time_at or (last and k < time_at and names and names[k] not in NUMBERS)
+    )
     rate_at = next(numbers, None) if named is None else named
     if rate_at is None:
-        raise SettingsError(f"{path}:{place}: no rate after the time in {_shown(cells)}; {FIX}")
+        raise SettingsError(f"{path}:{place}: no rate beside the time in {_shown(cells)}; {FIX}")
     return time_at, rate_at
 
 

@@ -191,7 +191,8 @@ def _increasing(path: Path | str, rows: Rows, steps_s: Values) -> None:
         for k in back
     ]
     raise SettingsError(
-        f"{path}: {complaint(wrong)}; sort the rows by time, and add up those of one time (without a zone it is UTC)"
+        f"{path}: {complaint(wrong)}; sort the rows by time and add up those of one time; local times need their zone "
+        "(+01:00), or an hour comes twice when clocks are set back"
     )
 
 

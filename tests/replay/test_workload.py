@@ -243,15 +243,15 @@ class TestWithoutTimes:
         (rows([0, 60, 120], [5, "4,5", 5], sep=";", header="second;rate\n"), "line 3: '4,5' is not a number"),
         (rows([0, "noon", 120], [5, 5, 5]), "line 3: 'noon,5' has no time"),
         (rows([0, "1e25", 120], [5, 5, 5]), "line 3: '1e25,5' has no time"),
-        (rows([0, 60, 60], [5, 5, 5]), "line 4: its time is that of line 3; sort the rows by time, and add up"),
+        (rows([0, 60, 60], [5, 5, 5]), "line 4: its time is that of line 3; sort the rows by time and add up"),
         (
             rows([0, 60, 30], [5, 5, 5]),
-            "of line 3; sort the rows by time, and add up those of one time (without a zone it is UTC)",
+            "of line 3; sort the rows by time and add up those of one time; local times need their zone (+01:00)",
         ),
         (rows([0, 60, 120], [0, 0, 0]), "every rate is 0"),
         (rows([60 * k for k in range(200)], [5] * 199 + [1e9]), "line 201: 1e+09: more than 1,000 times"),
         (rows([60 * k for k in range(20)], [-1] * 20), "and 15 more"),
-        ("second\n0\n60\n", "no rate after the time"),
+        ("second\n0\n60\n", "no rate beside the time"),
         (
             rows([0, 60], ["4,5", "5,5"], sep=";", header="second;rate\n"),
             "'4,5' is not a number (a point is the decimal sign)",
@@ -456,3 +456,21 @@ def test_an_epoch_time_has_the_unit_of_its_size_whatever_its_name(tmp_path: Path
         text = rows([(1_770_000_000 + 60 * k) * factor for k in range(4)], RATES, header=f"{name},rate\n")
         trace = recorded(written(tmp_path, text))
         assert (trace.step_s, trace.origin_s) == (60.0, 1_770_000_000.0)
+
+
+def test_a_time_may_stand_after_its_rate(tmp_path: Path) -> None:
+    """As the index of a pandas table, which Parquet has last."""
+    path = tmp_path / "trace.parquet"
+    pd.DataFrame({"value": RATES}, index=pd.date_range("2026-01-01", periods=4, freq="1min")).to_parquet(path)
+    trace = recorded(path)
+    assert (trace.step_s, trace.rates.tolist()) == (60.0, RATES)
+    with pytest.raises(SettingsError, match="no rate"):
+        recorded(written(tmp_path, rows([1, 2], ["2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z"], header="n,when\n")))
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "latin-1"])
+def test_a_text_in_another_encoding_is_to_be_saved_as_utf_8(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "trace.csv"
+    path.write_bytes(rows([0, 60], [5, 6], header="Zeit,Durchsätze\n").encode(encoding))
+    with pytest.raises(SettingsError, match=r"trace\.csv: cannot be read as UTF-8 .*; save it as UTF-8"):
+        recorded(path)
