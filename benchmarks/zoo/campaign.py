@@ -51,11 +51,16 @@ class Campaign:
     def wanted(self) -> list[Key]:
         """Return all results that are wanted, the best fixed size of each job first."""
         return [
-            Key(self.seed, number, self.hours, policy, code_version(), self.regime)
+            Key(self.seed, number, self.hours, policy, self._version(number), self.regime)
             for number in self.jobs
             if number not in self.skipped
             for policy in (BEST_STATIC, *self.policies)
         ]
+
+    def _version(self, number: int) -> str:
+        """Return the version of the code, and of the real traces where the job is one of them."""
+        code = code_version()
+        return f"{code}-{traces.digest(self.data)}" if kind_of(self.seed, number) == TRACE else code
 
     def run(self, *, processes: int | None = None, on_progress: OnProgress | None = None) -> list[Row]:
         """Return a row per job and policy; those that are in the file of results are not played again."""

@@ -12,16 +12,20 @@ from typing import Any
 
 import orjson
 
+from perdix.replay.document import versions
 from perdix.settings.home import PROJECT
 
 SHAPING = ("settings", "telemetry", "models", "policies", "targets", "twin", "control", "profiling", "replay")
-OF_THE_ZOO = ("workloads", "traces", "jobs", "properties", "contenders", "coverage", "playing")  # not how it is shown
+OF_THE_ZOO = (  # not how it is shown
+    *("zoo/workloads", "zoo/traces", "zoo/jobs", "zoo/properties", "zoo/contenders", "zoo/coverage", "zoo/playing"),
+    "frontier_plan",
+)
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Key:
-    """What makes a result: another version of the code may come to another one."""
+    """What makes a result: another version of the code, or of the real traces, may come to another one."""
 
     seed: int
     job: int
@@ -73,8 +77,8 @@ class Results:
 
 @cache
 def code_version() -> str:
-    """Return 12 hex digits of all that decides what a replay comes to."""
-    found = hashlib.sha256()
+    """Return 12 hex digits of all that decides what a replay comes to: perdix' code, and the libraries' versions."""
+    found = hashlib.sha256(repr(versions()).encode())
     for path in sorted(_sources()):
         found.update(str(path.relative_to(PROJECT)).encode() + path.read_bytes())
     return found.hexdigest()[:12]
@@ -84,5 +88,5 @@ def _sources() -> Iterable[Path]:
     for floor in SHAPING:
         yield from (PROJECT / "perdix" / floor).rglob("*.py")
     for name in OF_THE_ZOO:
-        yield PROJECT / "benchmarks/zoo" / f"{name}.py"
+        yield PROJECT / "benchmarks" / f"{name}.py"
     yield from (PROJECT / "conf/regimes").glob("*.yaml")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from functools import cache
 from pathlib import Path
 
@@ -22,6 +23,14 @@ class NoTracesError(Exception):
 def available(folder: Path = DATA) -> tuple[Path, ...]:
     """Return the files of traces in ``folder``, in the order of their names; none where it is absent."""
     return tuple(sorted(path for pattern in PATTERNS for path in folder.glob(pattern)))
+
+
+def digest(folder: Path = DATA) -> str:
+    """Return 6 hex digits of the traces in ``folder``: which of them a job gets depends on all that there are."""
+    found = hashlib.sha256()
+    for path in available(folder):
+        found.update(str(path.relative_to(folder)).encode() + path.read_bytes())
+    return found.hexdigest()[:6]
 
 
 def drawn(rng: np.random.Generator, seconds: int, folder: Path = DATA) -> tuple[Values, str]:

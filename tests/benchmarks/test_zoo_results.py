@@ -2,12 +2,16 @@
 
 import concurrent.futures
 import multiprocessing
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from benchmarks.zoo import results as zoo_results
+from benchmarks.zoo.campaign import Campaign
+from benchmarks.zoo.jobs import TRACE, kind_of
 from benchmarks.zoo.results import Key, Results, code_version
 
 KEY = Key(11, 3, 24.0, "daedalus", "abc", None)
@@ -69,3 +73,23 @@ def test_another_regime_is_another_result(tmp_path: Path) -> None:
     assert set(results.read()) == {in_place}
     results.append(KEY.row())
     assert set(results.read()) == {KEY, in_place}
+
+
+def test_all_code_that_a_result_comes_from_makes_its_version() -> None:
+    each = "for name, module in sys.modules.items(): print(name, module.__dict__.get('__file__'))"
+    program = f"import sys, benchmarks.zoo.playing\n{each}"
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    known = {str(path.resolve()) for path in zoo_results._sources()}
+    used = [line.split() for line in said.splitlines() if line.startswith(("perdix.", "benchmarks."))]
+    unknown = {name for name, file in used if file != "None" and str(Path(file).resolve()) not in known}
+    assert unknown == {"benchmarks.zoo", "benchmarks.zoo.results", "benchmarks.measured"}, "which say where things are"
+
+
+def test_a_result_of_a_real_trace_is_one_of_the_traces_that_there_are(tmp_path: Path) -> None:
+    wanted = {}
+    for count in (1, 2):
+        (tmp_path / "workloads").mkdir(exist_ok=True)
+        (tmp_path / f"workloads/{count}.csv").write_text("second,rate\n0,1\n60,2\n")
+        wanted[count] = Campaign(11, range(15), ["hpa-80"], 24.0, tmp_path, tmp_path).wanted()
+    differ = {key.job for key, before in zip(wanted[2], wanted[1], strict=True) if key != before}
+    assert differ == {number for number in range(15) if kind_of(11, number) == TRACE} != set()
