@@ -1,8 +1,8 @@
 """How fast ``perdix scan`` is over real HTTP, and how near its sizes come to the best fixed ones of the zoo's jobs.
 
 Run ``python -m benchmarks.scan --seed 61001 --jobs 40 --days 7``. Each job's past is prepared first (minutes; kept in
-``--folder``), then the command itself is run and timed, then the best fixed size of each is searched on the true twin,
-under the objective that the scan says it judged by.
+``--folder`` for one version of the code), then the command itself is run and timed, then the best fixed size of each is
+searched on the true twin, under the objective that the scan says it judged by.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.scan.past import BEGIN_S, DAY_S, HOUR_S
-from benchmarks.scan.prepared import prepare, truth
+from benchmarks.scan.prepared import kept_in, prepare, truth
 from benchmarks.scan.server import serving
 from benchmarks.zoo.jobs import TRACE, kind_of
 from benchmarks.zoo.traces import available
@@ -42,6 +42,7 @@ class Took:
 def main(arguments: Sequence[str] | None = None) -> int:
     asked = _parser().parse_args(arguments)
     folder = Path(asked.folder) if asked.folder else Home.from_environment().root / "scan-benchmark"
+    folder = kept_in(folder, asked.days)
     folder.mkdir(parents=True, exist_ok=True)
     numbers = [k for k in range(2 * asked.jobs) if kind_of(asked.seed, k) != TRACE or available()][: asked.jobs]
     files = [folder / f"{asked.seed}-{k}-{asked.days:g}.pickle" for k in numbers]

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import pickle
 from pathlib import Path
 from typing import Any
 
-from benchmarks.scan.past import answers, job_of
+from benchmarks.scan import past
+from benchmarks.scan.past import BEGIN_S, DAY_S, answers, asked_of, job_of
+from benchmarks.zoo import traces
 from benchmarks.zoo.jobs import twin_seed
+from benchmarks.zoo.results import code_version
 from perdix.replay.best_static import best_static
 from perdix.replay.case import BEST_STATIC, Case, Contender
 from perdix.replay.side_by_side import Tell
 from perdix.settings.stream_job import Bounds, Objectives, PolicySettings
 
 Row = dict[str, Any]
+
+
+def kept_in(folder: Path, days: float) -> Path:
+    """Return the folder of what this code makes of these traces, for the questions that a scan asks today."""
+    questions = asked_of("job", days, BEGIN_S + days * DAY_S)
+    made_by = (code_version(), traces.digest(), questions, Path(past.__file__).read_text())
+    return folder / hashlib.sha256(repr(made_by).encode()).hexdigest()[:12]
 
 
 def prepare(task: tuple[int, int, float, Path], tell: Tell) -> None:
@@ -26,7 +37,8 @@ def prepare(task: tuple[int, int, float, Path], tell: Tell) -> None:
 
 def truth(task: tuple[int, int, float, Row, Path], _tell: Tell) -> Row:
     seed, k, days, objective, folder = task
-    kept = folder / f"truth-{seed}-{k}-{days:g}-{objective['latency_p95_ms']:g}.json"
+    asked = f"{objective['latency_p95_ms']:g}-{objective['error_budget']:g}"
+    kept = folder / f"truth-{seed}-{k}-{days:g}-{asked}.json"
     if kept.exists():
         return dict(json.loads(kept.read_text()))
     job = job_of(seed, k, days)

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 
+from benchmarks.scan import prepared
 from benchmarks.scan.past import BEGIN_S, DAY_S, Answer, answers, asked_of, job_of, sizes
 from benchmarks.scan.server import _of_several, _row
+from perdix.replay.best_static import BestStatic
 
 SEED, NUMBER = 7_001, 4
 NAME = f"zoo-{SEED}-{NUMBER}"
+PLAYED: Any = SimpleNamespace(outcome=SimpleNamespace(share_above_objective=0.0))
 
 
 @pytest.fixture(scope="module")
@@ -49,3 +56,28 @@ def test_a_step_between_two_values_gets_the_older_one_and_none_beyond_the_last()
     answer = Answer("x", {}, 0.0, 60.0, np.array([1.0, np.nan, 3.0]))
     row = _row(answer, np.array([30.0, 60.0, 120.0, 600.0]), np.array([1.0, 2.0, 3.0, 4.0]))
     assert row["values"] == [(1.0, "1.0"), (3.0, "3.0")]
+
+
+def test_what_is_kept_belongs_to_the_code_the_traces_and_the_questions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = prepared.kept_in(tmp_path, 1.0)
+    assert prepared.kept_in(tmp_path, 1.0) == first
+    others = {prepared.kept_in(tmp_path, 2.0)}
+    for name, changed in (("code_version", lambda: "b"), ("asked_of", lambda *_: ["up"])):
+        with monkeypatch.context() as patched:
+            patched.setattr(prepared, name, changed)
+            others.add(prepared.kept_in(tmp_path, 1.0))
+    monkeypatch.setattr("benchmarks.scan.prepared.traces.digest", lambda: "c")
+    assert len(others | {prepared.kept_in(tmp_path, 1.0), first}) == 5
+
+
+def test_a_best_size_is_kept_for_its_objective_and_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prepared, "best_static", lambda case: BestStatic(case.objectives.error_budget, True, PLAYED))
+    rows = [
+        prepared.truth(
+            (SEED, NUMBER, 0.1, {"latency_p95_ms": 5_000.0, "error_budget": budget}, tmp_path), lambda _: None
+        )
+        for budget in (0.05, 0.3, 0.05)
+    ]
+    assert [row["workers"] for row in rows] == [0.05, 0.3, 0.05]
