@@ -12,6 +12,7 @@ from perdix.cli.options import JobArgument, JsonOption
 from perdix.cli.output import UserError, clock_time, console, emit, number, table
 from perdix.cli.stores import home, known, lake, say_skipped, state, stream_job, stream_jobs, usable_files
 from perdix.settings.home import job_file_to_write
+from perdix.settings.moments import LAST_YEAR
 from perdix.settings.product import load_product_settings
 from perdix.settings.stream_job import MOST_WORKERS
 
@@ -39,7 +40,7 @@ def capacity(
 ) -> None:
     """Say what a job can take at each scale-out, with a 90 % interval and how it is known.
 
-    Example: perdix capacity ramp --cpu-below 0.7
+    Example: perdix capacity ads --cpu-below 0.7
     """
     from perdix.assets.history import capacity_history
     from perdix.control.clock import WallClock
@@ -208,7 +209,7 @@ def explain(
 ) -> None:
     """Say in a sentence what is wanted of a job and why, with the sizes around it; --verbose shows all of it.
 
-    Example: perdix explain wordcount --at 2026-01-31T03:12:00Z
+    Example: perdix explain ads --at 2026-01-31T03:12:00Z
     """
     from perdix.control.clock import WallClock
     from perdix.control.explain import explain as explained
@@ -286,6 +287,8 @@ def _moment(text: str) -> float:
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise UserError(f"--at {text}: not a moment; write it as 2026-01-31T03:12:00Z") from None
+    if moment.year > LAST_YEAR:
+        raise UserError(f"--at {text}: after the year {LAST_YEAR}; leave --at out for what holds now")
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 

@@ -70,7 +70,7 @@ def ingest(
     tsdb dumps, Grafana CSV, canonical Parquet. Ingesting a file twice changes nothing. Exit code 1 when no file could
     be read, a day of the job could not be observed, or nothing could be pulled of any job.
 
-    Example: perdix ingest cpu_1.csv throughput_1.csv --job ramp
+    Example: perdix ingest conf/examples/exports --job ads
 
     Example: perdix ingest --from-prometheus --days 14
     """

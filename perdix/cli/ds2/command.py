@@ -50,7 +50,8 @@ def ds2(
 
     Reads the files of the original program: a topology, logged rates, and what sources should emit.
 
-    Example: perdix ds2 --topology topology.csv --rates rates/ --sources source-rates.csv --combine max
+    Example: perdix ds2 --topology conf/examples/ds2/topology.csv --rates conf/examples/ds2/rates --sources
+    conf/examples/ds2/source-rates.csv --combine max
     """
     how, mode = _one_of("--combine", combine, ("last", "max", "median")), align.upper()
     _one_of("--align", mode, ("OFF", "BALANCED", "EVENLY_SPREAD"))
