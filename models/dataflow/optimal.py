@@ -60,9 +60,8 @@ class Sizing:
         if self.target_rate_ratio is not None and not self.target_rate_ratio >= 1:
             raise ValueError(f"the target rate ratio is {self.target_rate_ratio:g}; give 1 or more")
         if self.minimum < 1 or (self.maximum is not None and self.maximum < self.minimum):
-            raise ValueError(
-                f"bounds of {self.minimum} to {self.maximum} instances; give a minimum of 1 or more, below"
-            )
+            most = "any number" if self.maximum is None else self.maximum
+            raise ValueError(f"bounds of {self.minimum} to {most} of instances; give 1 or more, the smaller first")
 
 
 @dataclass(frozen=True)

@@ -343,3 +343,9 @@ def test_a_chain_of_equal_operators_takes_the_same_everywhere() -> None:
 def test_an_input_that_is_named_twice_is_refused() -> None:
     with pytest.raises(ValueError, match="operator 'b': its input a is named twice"):
         Dataflow.of([Operator("a"), Operator("b", ("a", "a"))])
+
+
+@pytest.mark.parametrize(("bounds", "said"), [((0, None), "0 to any number"), ((5, 2), "5 to 2")])
+def test_bounds_that_cannot_be_are_refused_with_the_fix(bounds: tuple[int, int | None], said: str) -> None:
+    with pytest.raises(ValueError, match=f"bounds of {said} of instances; give 1 or more, the smaller first$"):
+        Sizing(minimum=bounds[0], maximum=bounds[1])
