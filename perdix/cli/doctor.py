@@ -217,21 +217,31 @@ def _profiling(_: Home, files: JobFiles) -> Iterator[Finding]:
 
 def _spark(*_: object) -> Iterator[Finding]:
     """Start the Spark that is configured in a process of its own, so that its JVM ends with the check."""
-    code = (
-        "from perdix.settings.home import Home; from perdix.telemetry.spark.session import spark_session;"
-        "from perdix.assets.spark.tasks import run_tasks; from perdix.assets.spark.check import interpreter;"
-        "from perdix.settings.product import load_product_settings; settings = load_product_settings().spark;"
-        "home = Home.from_environment().make();"
-        "spark = spark_session(home, settings.master, settings.conf, short_lived=True);"
-        "print(spark.version, run_tasks(spark, [{}], interpreter)[0].result['python'])"
-    )
+    code = "from perdix.cli.doctor import try_spark; try_spark()"
     answer = subprocess.run(  # noqa: S603 - our own interpreter and code
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False
     )
+    last = ((answer.stdout.strip() or answer.stderr.strip()).splitlines() or ["no output"])[-1]
     if answer.returncode:
-        last = (answer.stderr.strip().splitlines() or ["no output"])[-1]
-        file = conf_folder() / "perdix.yaml"
-        yield Finding("spark", ok=False, found=last, fix=f"fix java first; then 'spark' in {file}")
+        fix = f"fix java first; then 'spark' in {conf_folder() / 'perdix.yaml'}"
+        yield Finding("spark", ok=False, found=last, fix=fix)
         return
-    version, python = answer.stdout.split()[-2:]
+    version, python = last.split(maxsplit=1)
     yield Finding("spark", python == sys.executable, f"{version}, workers run {python}", "unset PYSPARK_PYTHON")
+
+
+def try_spark() -> None:
+    """Run a task on the Spark that is configured; print its version and its workers' Python, or why it cannot be."""
+    from perdix.assets.spark.check import interpreter
+    from perdix.assets.spark.tasks import run_tasks
+    from perdix.settings.product import load_product_settings
+    from perdix.telemetry.spark.cluster import cause_of
+    from perdix.telemetry.spark.session import spark_session
+
+    settings = load_product_settings().spark
+    try:
+        spark = spark_session(home(), settings.master, settings.conf, short_lived=True)
+        typer.echo(f"{spark.version} {run_tasks(spark, [{}], interpreter)[0].result['python']}")
+    except Exception as error:
+        typer.echo(cause_of(error))
+        raise SystemExit(1) from None
