@@ -16,6 +16,17 @@ __all__ = ["SettingsError", "known_names", "load_known", "load_model", "place_in
 Model = TypeVar("Model", bound=BaseModel)
 MOST_ERRORS = 20
 MOST_FOUND = 120  # characters of what stands there
+_MAPPING = "expected a mapping; write its keys below it, each on a line of its own"
+_NUMBER = "expected a number; write it without a unit"
+_IN_OUR_WORDS = {  # pydantic's name of an error -> what is said in place of its own words, which name no fix
+    "model_type": _MAPPING,
+    "dict_type": _MAPPING,
+    "float_parsing": _NUMBER,
+    "int_parsing": _NUMBER,
+    "string_type": "expected text; put it in quotes",
+    "url_parsing": "expected an address; write it as http://host:9090",
+    "datetime_from_date_parsing": "expected a moment; write it as 2026-01-31T06:00:00Z",
+}
 
 
 def load_model(path: Path, model: type[Model], **defaults: Any) -> Model:
@@ -70,7 +81,7 @@ def _explain(path: Path, document: Any, model: type[BaseModel], item: Any) -> st
         return f"{path}:{line}: unknown key '{name}'; {fix}"
     if item["type"] == "missing":
         return f"{path}:{line}: '{name}' is missing; add it"
-    message = item["msg"].removeprefix("Value error, ")
+    message = _IN_OUR_WORDS.get(item["type"], item["msg"].removeprefix("Value error, "))
     if any(map(names_a_secret, location)):
         return f"{path}:{line}: '{name}': {message}"
     found = repr(item["input"])

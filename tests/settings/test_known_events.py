@@ -56,7 +56,7 @@ def test_a_job_file_names_its_events(tmp_path: Path) -> None:
     ("event", "words"),
     [
         ("at: 2026-01-31T06:00:00, lasts: 1h, factor: 2", "time zone"),
-        ("at: tomorrow, lasts: 1h, factor: 2", "datetime"),
+        ("at: tomorrow, lasts: 1h, factor: 2", "write it as 2026-01-31T06:00:00Z"),
         ("at: [], lasts: 1h, factor: 2", "at least 1"),
         ("lasts: 1h, factor: 2", "give 'at' or 'cron'"),
         ('at: 2026-01-31T06:00:00Z, cron: "0 2 * * *", lasts: 1h, factor: 2', "not both"),

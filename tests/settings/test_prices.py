@@ -98,7 +98,7 @@ def test_a_price_of_nothing_must_be_said(tmp_path: Path) -> None:
         (
             "price_per_h: 0.1",
             "price_per_h: much",
-            ":6: 'instance_types.small.price_per_h': Input should be a valid num",
+            ":6: 'instance_types.small.price_per_h': expected a number",
         ),
         (", price_per_h: 0.1", "", ":6: 'instance_types.small.price_per_h' is missing; add it"),
         ("price_per_h: 0.1", "price_per_hour: 0.1", "unknown key 'instance_types.small.price_per_hour'; did you mean"),
