@@ -247,7 +247,7 @@ class Prometheus:
             warnings += warnings_of(document, secrets, self.name)
             for labels, times, values in results(document, secrets, self.name):
                 found.setdefault(tuple(sorted(labels.items())), []).append((times, values))
-        return [joined(dict(labels), parts) for labels, parts in found.items()], warnings
+        return [joined(dict(labels), parts, self.name) for labels, parts in found.items()], warnings
 
     def _ask(self, asked: Mapping[str, str]) -> tuple[dict[str, Any], tuple[str, ...]]:
         """Return the JSON of a success, and the secrets that its request carried."""

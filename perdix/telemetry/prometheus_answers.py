@@ -17,6 +17,7 @@ from perdix.settings.secrets import masked
 from perdix.telemetry.http_client import Answer
 from perdix.telemetry.series import Series
 
+LATEST_S = 9e15  # epoch seconds whose milliseconds are a whole number of 64 bits
 ErrorKind = Literal["unreachable", "timeout", "overloaded", "unauthorised", "rejected", "malformed"]
 
 
@@ -99,8 +100,13 @@ def results(
         raise PrometheusError("malformed", f"{name} sent JSON that is not a range of series: {why}") from None
 
 
-def joined(labels: dict[str, str], parts: Sequence[tuple[list[float], list[float]]]) -> Series:
-    """Return the pages of one label set as one series."""
+def joined(labels: dict[str, str], parts: Sequence[tuple[list[float], list[float]]], name: str) -> Series:
+    """Return the pages of one label set as one series.
+
+    Raises ``PrometheusError``: ``malformed``, when a time is none, or none that milliseconds can be counted to.
+    """
     times = np.concatenate([np.asarray(part[0], dtype=np.float64) for part in parts])
+    if not (np.abs(times) < LATEST_S).all():
+        raise PrometheusError("malformed", f"{name} sent samples at times that are none, such as {times[-1]:g}")
     values = np.concatenate([np.asarray(part[1], dtype=np.float64) for part in parts])
     return Series(labels.pop("__name__", ""), None, np.rint(times * 1000.0).astype(np.int64), values, labels)

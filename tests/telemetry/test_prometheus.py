@@ -219,6 +219,8 @@ class TestTrouble:
             ((200, "application/json", b'{"status":"success","data":null}'), "malformed", "not a range"),
             (success(({}, [[1, "one"]])), "malformed", "not a range"),
             (success(({}, [[1]])), "malformed", "not a range"),
+            (success(({}, [["NaN", "1"], [2, "1"]])), "malformed", "times that are none"),
+            (success(({}, [[1e300, "1"]])), "malformed", "times that are none"),
             ((400, "application/json", REFUSED), "rejected", "parse error at char 3"),
             ((422, "application/json", REFUSED), "rejected", "parse error"),
             ((200, "application/json", REFUSED), "rejected", "parse error"),
