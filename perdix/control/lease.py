@@ -169,6 +169,13 @@ def check(connection: sa.Connection, lease: Lease) -> None:
         raise StaleLease(f"lease '{lease.name}' (token {lease.token}) of {lease.holder} was overtaken or released")
 
 
+def forget_watches(connection: sa.Connection) -> int:
+    """Forget what was watched of rounds that are over: the lease was taken or renewed since. Returns how many went."""
+    same = (leases.c.name == lease_watches.c.name, leases.c.token == lease_watches.c.token)
+    goes_on = sa.select(leases.c.name).where(*same, sa.func.coalesce(leases.c.renewals, 0) == lease_watches.c.renewals)
+    return connection.execute(lease_watches.delete().where(sa.not_(goes_on.exists()))).rowcount
+
+
 def _until(at: Moment, ttl_s: float) -> dict[str, Any]:
     # expires_s is for people and metrics; no controller goes by it.
     return {"boot": at.boot, "deadline_s": at.elapsed_s + ttl_s, "ttl_s": ttl_s, "expires_s": at.wall_s + ttl_s}

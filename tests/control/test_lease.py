@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,7 +19,7 @@ from perdix.control.lease import Lease, StaleLease, acquire, holder_of, release,
 from perdix.control.state.journal import Tick
 from perdix.control.state.learned import Kind
 from perdix.control.state.ledger import Intent
-from perdix.control.state.schema import leases
+from perdix.control.state.schema import lease_watches, leases
 from perdix.control.state.store import StateStore
 
 BOOT = "kernel:one"
@@ -266,6 +267,20 @@ def test_each_machine_watches_for_itself_and_a_single_tick_goes_on_where_the_las
     assert acquire(process, "controller", "c", at(55.0, "kernel:three"), 55.0) is not None
     process.close()
     assert acquire(shared, "controller", "b", at(56.0, "kernel:two"), 55.0) is None, "of the new holder it is the first"
+
+
+def test_watches_of_machines_that_are_gone_are_forgotten(shared: StateStore) -> None:
+    def watched() -> set[str]:
+        with shared.database.reading() as connection:
+            return set(connection.execute(sa.select(lease_watches.c.boot)).scalars())
+
+    for day in range(3):
+        assert acquire(shared, "controller", "a", at(60.0 * day), 55.0) is not None
+        assert acquire(shared, "controller", "b", at(10.0, f"kernel:{day}"), 55.0) is None
+    assert watched() == {"kernel:0", "kernel:1", "kernel:2"}
+    shared.prune(at(180.0).wall_s)
+    assert watched() == {"kernel:2"}, "that of the present round goes on"
+    assert acquire(shared, "controller", "b", at(65.0, "kernel:2"), 55.0) is not None
 
 
 def test_after_a_reboot_nobody_waits_for_a_holder_that_cannot_be_alive(tmp_path: Path) -> None:

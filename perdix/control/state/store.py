@@ -14,7 +14,7 @@ from typing import NoReturn
 
 import sqlalchemy as sa
 
-from perdix.control.lease import Lease, check
+from perdix.control.lease import Lease, check, forget_watches
 from perdix.control.state.journal import Journal
 from perdix.control.state.learned import LearnedState
 from perdix.control.state.ledger import Ledger
@@ -155,6 +155,8 @@ class StateStore:
         gone = self.ledger.prune(now_s - keep.decisions_s, now_s - keep.quiet_s)
         gone += self.journal.prune(now_s - keep.journal_s, now_s - min(keep.ticks_s, keep.journal_s))
         gone += self.learned.prune(now_s - keep.forecasts_s)
+        with self._transactions.writing() as connection:
+            gone += forget_watches(connection)
         self.database.give_back()
         return gone
 
