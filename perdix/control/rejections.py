@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from perdix.telemetry.window import Rejected
@@ -34,6 +34,11 @@ class Rejections:
                 count = len(new) + (0 if before is None else before.count)
                 found[item.metric] = Rejection(count, float(new.max()), item.sentence())
         return self if found == self.of else Rejections(found)
+
+    def until(self, now_s: float) -> Rejections:
+        """Return what was rejected so far, so that all is counted that comes after ``now_s``."""
+        found = {metric: replace(item, newest_s=min(item.newest_s, now_s)) for metric, item in self.of.items()}
+        return Rejections(found)
 
     @property
     def counts(self) -> dict[str, int]:

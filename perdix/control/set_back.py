@@ -39,6 +39,7 @@ def until(memory: JobMemory, now_s: float) -> JobMemory:
         normal=replace(memory.normal, newest_s=min(memory.normal.newest_s, now_s)),
         watching=None if watching is None or watching.watch.at_s > now_s + CLOCK_BACK_S else watching,
         policy_memory={},
+        rejected=memory.rejected.until(now_s),
     )
 
 

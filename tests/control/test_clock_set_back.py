@@ -20,6 +20,7 @@ from perdix.policies.holding import AHEAD_S
 from perdix.replay.twin_source import TwinSource
 from perdix.settings.stream_job import Objectives, PolicySettings
 from perdix.targets.contract import Fault
+from perdix.telemetry.window import Window
 from perdix.twin.emission import Scraping
 from perdix.twin.job import JobTwin
 from perdix.twin.workloads import arrivals_from
@@ -195,3 +196,17 @@ def test_what_was_noted_before_is_published_as_no_news(store: StateStore) -> Non
     store.ledger.failed(made.decision_id, NOW_S + DAY_S, "503", retriable=True, fault=Fault.PASSING)
     found = PublishedState(store.database.url.render_as_string(hide_password=False)).read(NOW_S, 0.0).jobs["orders"]
     assert (found.since_s, found.failures) == (NOW_S, 0)
+
+
+def test_what_is_rejected_is_counted_on(store: StateStore) -> None:
+    rig = Rig.of(store, BEFORE, scale_out=2, policy=PolicySettings(name="static", options={"scale_out": 2}))
+
+    def absurd(window: Window) -> Window:
+        return replace(window, job_metrics={**window.job_metrics, "latency_p95_ms": np.full(len(window), -1.0)})
+
+    counts = []
+    for _ in range(2):
+        rig.source.change = absurd
+        counts += [report.rejected["latency_p95_ms"] for report in rig.minutes(3)]
+        set_back(rig, 86_400.0)
+    assert counts[0] < counts[2] <= counts[3] < counts[5]
