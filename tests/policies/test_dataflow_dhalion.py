@@ -115,6 +115,21 @@ def test_an_action_that_did_not_help_is_not_repeated() -> None:
     assert policy.decide(later(first, decision, windows=helped)).parallelism["count"] == 60
 
 
+def test_what_was_sensed_before_an_action_says_nothing_of_its_effect() -> None:
+    """The sensor looks back further than it is waited for: the operator still seemed to hold back as much as before."""
+    policy, now = Dhalion(), situation({"source": 0.5})
+    decision = policy.decide(now)
+    assert decision.parallelism["split"] > RUNS["split"]
+    for _ in range(3):  # another operator is the bottleneck now, and lets as much through
+        runs = decision.parallelism
+        windows = situation({"source": 0.5, "split": 0.5}, runs).windows
+        windows["split"] = window(runs["split"], waits=0.5, processed=100.0 * RUNS["split"] / runs["split"])
+        now = later(now, decision, windows=windows)
+        decision = policy.decide(now)
+    assert decision.parallelism["count"] > RUNS["count"]
+    assert decision.memory["blacklist"] == {}
+
+
 def test_an_uneven_bottleneck_has_no_resolver() -> None:
     uneven = InstanceWindow(W, np.full(4, 600.0), np.zeros(4), np.array([60.0, 20.0, 20.0, 20.0]), np.zeros(4))
     now = situation({"split": 0.5})

@@ -92,6 +92,13 @@ class _Memory:
                 sensed[name] = kept
         return replace(self, sensed=sensed)
 
+    def since(self, at_s: float) -> _Memory:
+        """Return it without what was sensed in windows that began earlier."""
+        later = (
+            (name, tuple(reading for reading in several if reading[0] >= at_s)) for name, several in self.sensed.items()
+        )
+        return replace(self, sensed={name: kept for name, kept in later if kept})
+
     def held_back(self, now_s: float, sensor_s: float) -> dict[str, float]:
         """Return for what share of the sensor's time, or of the newest window if that is longer, each operator did."""
         found = {}
@@ -162,7 +169,8 @@ class Dhalion:
             why = f"Acted {seconds(now_s - acted_s)} ago; waits {seconds(options.wait_s)} for the effect."
             return hold(self.name, situation, Reason.HOLD_GRACE, why, memory=memory.to_json())
         held_back = memory.held_back(now_s, options.sensor_s)
-        memory = replace(memory, action=None, blacklist=self._judged(situation, memory, held_back))
+        effect = memory.since(acted_s).held_back(now_s, now_s - acted_s)
+        memory = replace(memory, action=None, blacklist=self._judged(situation, memory, effect))
         found = {name: share for name, share in held_back.items() if share > options.noise}
         if found:
             return self._scale_out(situation, found, replace(memory, calm_since_s=None))
@@ -170,17 +178,19 @@ class Dhalion:
         return self._calm(situation, replace(memory, calm_since_s=calm_s))
 
     def _judged(
-        self, situation: DataflowSituation, memory: _Memory, held_back: Mapping[str, float]
+        self, situation: DataflowSituation, memory: _Memory, effect: Mapping[str, float]
     ) -> Mapping[str, float]:
         """Return the blacklist, with the last action on it if that did not help.
 
         It helped if another operator is the bottleneck now, or the same one holds back less, or processes more. A
         scale-in helped if it made no bottleneck.
+
+        ``effect``: operator -> share of the time since that action for which it held its input back.
         """
         blacklist, action, options = dict(memory.blacklist), memory.action, self.options
         if action is None or situation.parallelism[action.operator] != action.after:
             return blacklist
-        now = held_back.get(action.operator, 0.0)
+        now = effect.get(action.operator, 0.0)
         if action.after < action.before:
             helped = now <= options.noise
         else:
