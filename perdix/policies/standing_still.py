@@ -139,13 +139,15 @@ def _behind(situation: Situation) -> bool:
 
 def _larger(situation: Situation, shares: Mapping[int, float], budget: float, spent: str) -> tuple[int, str]:
     runs = situation.scale_out
+    larger = [n for n in shares if n > runs]
+    if not larger:
+        return runs, f"{spent}, and there are no more workers"
     if situation.since_rescale_s < RESPITE_S and not _behind(situation):
         return runs, f"{spent}, but it was rescaled not long ago"
     waits_per_s = (situation.lag_records or 0.0) / situation.objectives.recovery_time_s  # to be worked off by then
     arrives = situation.recent_workload_per_s + waits_per_s if _behind(situation) else 0.0
-    larger = [n for n in shares if n > runs]
     held = (n for n in larger if shares[n] <= budget and _takes(situation, n) > arrives)
-    return next(held, max(larger, default=runs)), spent
+    return next(held, max(larger)), spent
 
 
 def _found_out(situation: Situation, late_at: LateAt, spent: Spent) -> tuple[int, str] | None:

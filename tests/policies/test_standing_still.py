@@ -94,6 +94,12 @@ def test_a_size_that_overspends_the_budget_is_left_for_the_smallest_that_does_no
     assert 4 <= decision.scale_out <= 5
 
 
+def test_where_the_most_workers_overspend_it_the_sentence_says_that_there_are_no_more():
+    decision = stand_still(situation(12, 6.0 * NOISE), "daedalus")
+    assert (decision.scale_out, decision.reason) == (12, Reason.HOLD_UNFORESEEABLE)
+    assert decision.sentence.endswith("of the last minutes, and there are no more workers.")
+
+
 def test_a_size_that_was_measured_to_be_late_seldom_stays_whatever_its_minutes_say():
     """The minutes say of most sizes that they are late more often than they are (zoo 57001-10: 8 % against 3 %)."""
     here = situation(3, since_rescale_s=7 * 3600.0)
