@@ -43,7 +43,7 @@ def kept(decided: int, *, proposed: int, runs: int) -> list[int]:
     """The scale-outs that are kept of 100."""
     every = tuple(Candidate(n, 1_000.0 * n, None, None) for n in range(1, 101))
     policy, guards = (Decision("perdix", n, Reason.SCALE_OUT, "Why.", every) for n in (proposed, decided))
-    return [one.scale_out for one in kept_candidates(Verdict(guards, policy), situation_of(scale_out=runs))]
+    return [candidate.scale_out for candidate in kept_candidates(Verdict(guards, policy), situation_of(scale_out=runs))]
 
 
 def test_of_many_candidates_those_that_are_asked_about_are_kept() -> None:
