@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 
+from perdix.models.capacity.contract import REACH_SDS
 from perdix.models.capacity.line import BEND_ERROR, BETWEEN_SD, MODEL_ERROR, IdleShare, reach_of
 from perdix.telemetry.window import Values
 
@@ -29,6 +30,7 @@ IN_BURSTS = 1.5  # sds of the rate that a job has while it is busy, where it mos
 AROUND = np.linspace(-3.0, 3.0, 11)  # standard deviations at which what is believed is looked at
 ORDERS = np.linspace(0.0, 1.0, 18)  # where a grid over orders of magnitude has its points, between the ends' logarithms
 MEAN_OF_HIGHEST = 0.5264  # where the mean of the highest of n normal deviates lies in their distribution (Blom)
+BEYOND = float(ndtr(-REACH_SDS))  # of a normal distribution, beyond either end of an interval
 HOTTEST = 6  # workers that may turn out to be the hottest
 
 
@@ -78,10 +80,22 @@ def hottest_capacity(lines: Values, shares: Values, hottest_cpu: Values, idle: I
     full = np.log1p(-idles)[:, None] - np.log(load) + math.log(shares.sum())
     full -= np.log1p(_taking_turns(hottest_cpu, cpu, noise, idles))[:, None]
     mean = float((likely * full).sum())
-    variance = float((likely * ((full - mean) ** 2 + np.minimum(uncertain, SPEED_SD**2))).sum())
+    variance = max(float((likely * (full - mean) ** 2).sum()), _reaching_sd(full, likely, mean) ** 2)
+    variance += float((likely * np.minimum(uncertain, SPEED_SD**2)).sum())
     model = MODEL_ERROR + BEND_ERROR * max(0.0, 1.0 - float(reach_of(lines).max())) ** 2
     speed = math.exp(-float((likely * slower).sum()))
     return Capacity(math.exp(mean), math.sqrt(variance + model**2), _learnt(idles, likely * commons), speed)
+
+
+def _reaching_sd(values: Values, likely: Values, mean: float) -> float:
+    """Return the standard deviation whose interval holds what is likely at either end, however skewed that is.
+
+    Beyond the farther end lies as much as of a normal distribution does.
+    """
+    order = np.argsort(values, axis=None)
+    weights = likely.ravel()[order]
+    ends = np.interp([BEYOND, 1.0 - BEYOND], np.cumsum(weights) - weights / 2.0, values.ravel()[order])
+    return float(np.abs(ends - mean).max()) / REACH_SDS
 
 
 def highest_of(deviates: int | Ints) -> Values:
