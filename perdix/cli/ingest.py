@@ -60,7 +60,7 @@ def ingest(
     ] = None,
     timezone: Annotated[
         str | None,
-        typer.Option("--timezone", help="Zone of date-times that carry none (CSV).", show_default=USUAL_ZONE),
+        typer.Option("--timezone", help="Zone of date-times that carry none (CSV, Parquet).", show_default=USUAL_ZONE),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from perdix.telemetry.exports.naming import Hint
 from perdix.telemetry.sample_rows import STALE_NAN, sample_rows
 from tests.telemetry.export_writers import gzipped
 
@@ -45,6 +46,17 @@ def test_times_of_any_type(read, times, name):
         ("a", [T0]),
         ("b", [T0 + 1000]),
     ]
+
+
+@pytest.mark.parametrize(
+    "stored", [pa.array([1_000 * T0], pa.timestamp("us")), pa.array(["2023-11-14 22:13:20"])], ids=["naive", "text"]
+)
+def test_times_that_carry_no_zone_are_of_the_one_that_is_named(read, stored):
+    content = written(ts=stored, metric=["cpu_load"], value=[0.5])
+    for zone, earlier_h in (("UTC", 0), ("Europe/Berlin", 1)):
+        named, reading = read(content, hint=Hint(timezone=zone))
+        assert [stream.series.times_ms.tolist() for stream in named] == [[T0 - earlier_h * 3_600_000]]
+        assert reading.remarks == [f"date-times carry no zone; they were read as {zone}"]
 
 
 def test_labels_of_any_form(read):
@@ -108,7 +120,7 @@ def test_rows_without_a_time_are_quarantined_and_without_a_value_masked(read):
     [
         ({"ts": [T0], "value": [1.0]}, "without the columns"),
         ({"ts": [T0], "metric": ["m"], "value": ["one"]}, "cannot be read"),
-        ({"ts": ["yesterday"], "metric": ["m"], "value": [1.0]}, "cannot be read"),
+        ({"ts": ["yesterday"], "metric": ["m"], "value": [1.0]}, "rows without a time"),
     ],
 )
 def test_what_is_not_of_the_form_is_named(read, columns, says):

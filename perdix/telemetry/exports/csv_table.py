@@ -20,7 +20,7 @@ from perdix.telemetry.exports.label_text import parse_series
 from perdix.telemetry.exports.lines import Lines, line_blocks, unread
 from perdix.telemetry.exports.numbers import number
 from perdix.telemetry.exports.records import Limits, Quarantined, RawSeries, Remark, excerpt
-from perdix.telemetry.exports.time_text import Times, parse_times
+from perdix.telemetry.exports.time_text import Times, no_zone, parse_times
 
 BOM = b"\xef\xbb\xbf"
 COLUMN = "column"  # the label that keeps a plain column header
@@ -78,7 +78,7 @@ class CsvReader:
             else:
                 yield unread(block, self.content)
         if self._local:
-            yield Remark(f"date-times carry no zone; they were read as {self.timezone}")
+            yield no_zone(self.timezone)
         if self._relative:
             yield Remark("times count from an event, not from 1970; they are kept as if they began there")
 

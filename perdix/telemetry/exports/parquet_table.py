@@ -1,14 +1,14 @@
 """Parquet of the canonical form: ``ts, metric, value`` and, where there are some, ``worker`` and labels.
 
 ``labels`` may be a map, a struct or JSON text; any further text column is a label. A worker may be a number. Times may
-be timestamps or epoch numbers.
+be timestamps, epoch numbers or text as in CSV.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 
 from perdix.telemetry.exports.content import Content
 from perdix.telemetry.exports.csv_table import NAME_NAMES, TIME_NAMES, VALUE_NAME
-from perdix.telemetry.exports.numbers import FIRST_MS, LAST_MS, unit_ms_of
+from perdix.telemetry.exports.numbers import LAST_MS, unit_ms_of
 from perdix.telemetry.exports.records import Limits, Quarantined, RawSeries, Remark
+from perdix.telemetry.exports.time_text import Times, checked, in_zone, no_zone, parse_times
 
 MAGIC = b"PAR1"
 _BATCH_ROWS = 1 << 18
@@ -36,8 +37,9 @@ class _Columns:
     labels: tuple[str, ...]
 
 
-def read_parquet(content: Content, limits: Limits) -> Iterator[RawSeries | Quarantined | Remark]:
-    """Yield the series of the file, one run per batch of rows."""
+def read_parquet(content: Content, limits: Limits, timezone: str) -> Iterator[RawSeries | Quarantined | Remark]:
+    """Yield the series of the file, one run per batch of rows; times without a zone are read in ``timezone``."""
+    local = False
     try:
         opened = _open(content, limits)
         if isinstance(opened, str):
@@ -51,10 +53,14 @@ def read_parquet(content: Content, limits: Limits) -> Iterator[RawSeries | Quara
         for batch in opened.iter_batches(
             _BATCH_ROWS, columns=[columns.time, columns.value, columns.name, *columns.labels]
         ):
-            yield from _batch(batch, columns)
+            times = _times(batch[columns.time], timezone)
+            local |= times.local
+            yield from _batch(batch, columns, times)
             done += batch.num_rows
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
         yield Quarantined(f"Parquet that cannot be read: '{str(error)[:200]}'; export it again", byte_offset=0)
+    if local:
+        yield no_zone(timezone)
 
 
 def _open(content: Content, limits: Limits) -> pq.ParquetFile | str:
@@ -88,8 +94,8 @@ def _is_label(column: str, kind: pa.DataType) -> bool:
     return bool(text or labels or kinds.is_dictionary(kind))
 
 
-def _batch(batch: pa.RecordBatch, columns: _Columns) -> Iterator[RawSeries | Quarantined]:
-    times_ms, timed = _times(batch[columns.time])
+def _batch(batch: pa.RecordBatch, columns: _Columns, times: Times) -> Iterator[RawSeries | Quarantined]:
+    times_ms, timed = times.times_ms, times.good
     values = pc.cast(batch[columns.value], pa.float64()).fill_null(np.nan).to_numpy(zero_copy_only=False)
     keys = [_worker_names(batch[key]) if key == _WORKER else batch[key] for key in (columns.name, *columns.labels)]
     codes, firsts = _groups([_as_text(key) for key in keys])
@@ -107,19 +113,22 @@ def _batch(batch: pa.RecordBatch, columns: _Columns) -> Iterator[RawSeries | Qua
         yield Quarantined("rows without a time in the years 1 to 9999", samples=untimed)
 
 
-def _times(column: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _times(column: pa.Array, timezone: str) -> Times:
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        return parse_times(column.fill_null("").to_pylist(), timezone)
     if pa.types.is_timestamp(column.type):
         raw = pc.cast(column, pa.timestamp("ms", column.type.tz), safe=False).cast(pa.int64())
-        numbers = raw.fill_null(LAST_MS + 1).to_numpy(zero_copy_only=False)
-        good = (numbers >= FIRST_MS) & (numbers <= LAST_MS)
-        return np.where(good, numbers, 0), good
+        times = checked(raw.fill_null(LAST_MS + 1).to_numpy(zero_copy_only=False), local=column.type.tz is None)
+        if times.local:
+            naive = pa.array(times.times_ms, pa.timestamp("ms"))
+            times = replace(times, times_ms=in_zone(naive, timezone))
+        return times
     plain = pc.cast(column, pa.float64()).fill_null(np.nan).to_numpy(zero_copy_only=False)
     finite = np.isfinite(plain)
     largest = float(np.abs(plain[finite]).max()) if finite.any() else 0.0
-    with np.errstate(invalid="ignore"):
-        times = np.rint(plain * unit_ms_of(largest))
-        good = finite & (times >= FIRST_MS) & (times <= LAST_MS)
-    return np.where(good, times, 0).astype(np.int64), good
+    return checked(np.rint(plain * unit_ms_of(largest)), local=False)
 
 
 def _worker_names(column: pa.Array) -> pa.Array:

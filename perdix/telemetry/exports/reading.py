@@ -128,7 +128,7 @@ class ExportReading:
             return ExpositionReader(content, self.limits).read()
         if chosen is Format.CSV:
             return CsvReader(content, self.limits, self.naming.hint.timezone).read()
-        return read_parquet(content, self.limits)
+        return read_parquet(content, self.limits, self.naming.hint.timezone)
 
     def _count(self, named: NamedSeries) -> NamedSeries:
         finite = _finite(named)

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from perdix.telemetry.exports.numbers import FIRST_MS, LAST_MS, number, unit_ms_of
+from perdix.telemetry.exports.records import Remark
 
 _COMPACT = re.compile(r"(20\d{6})(\d{4}|\d{6})")  # 20260131031200: as milliseconds it would lie in the year 2612
 RELATIVE_BELOW_DAYS = 365 * 3  # from the epoch: what tells a time before 1973 is a stop watch, not a clock
@@ -51,7 +52,7 @@ def _epochs(column: pa.Array) -> Times | None:
     if ((numbers // 1e10 == 20) | (numbers // 1e12 == 20)).any():  # as in _COMPACT
         return None
     times_ms = np.rint(numbers * unit_ms_of(float(np.abs(numbers).max())))
-    return _checked(times_ms, local=False)
+    return checked(times_ms, local=False)
 
 
 def _zoned(column: pa.Array) -> Times | None:
@@ -59,20 +60,31 @@ def _zoned(column: pa.Array) -> Times | None:
         times = pc.cast(column, pa.timestamp("ms", "UTC"))
     except pa.ArrowInvalid:
         return None
-    return _checked(times.cast(pa.int64()).to_numpy(zero_copy_only=False), local=False)
+    return checked(times.cast(pa.int64()).to_numpy(zero_copy_only=False), local=False)
 
 
 def _local(column: pa.Array, timezone: str) -> Times | None:
     try:
-        naive = pc.cast(column, pa.timestamp("ms"))
-        # The hour that a change of the clock repeats cannot be distinguished; the first of the two is taken.
-        times = pc.assume_timezone(naive, timezone, ambiguous="earliest", nonexistent="latest")
+        times_ms = in_zone(pc.cast(column, pa.timestamp("ms")), timezone)
     except pa.ArrowInvalid:
         return None
-    return _checked(times.cast(pa.int64()).to_numpy(zero_copy_only=False), local=True)
+    return checked(times_ms, local=True)
 
 
-def _checked(times_ms: NDArray[np.int64] | NDArray[np.float64], *, local: bool) -> Times:
+def in_zone(naive: pa.Array, timezone: str) -> NDArray[np.int64]:
+    """Return epoch milliseconds of timestamps of a time zone; raises ``ArrowInvalid`` where it has none of them."""
+    # The hour that a change of the clock repeats cannot be distinguished; the first of the two is taken.
+    times = pc.assume_timezone(naive, timezone, ambiguous="earliest", nonexistent="latest")
+    return np.asarray(times.cast(pa.int64()).to_numpy(zero_copy_only=False))
+
+
+def no_zone(timezone: str) -> Remark:
+    """Return that date-times without a zone were read in one."""
+    return Remark(f"date-times carry no zone; they were read as {timezone}")
+
+
+def checked(times_ms: NDArray[np.int64] | NDArray[np.float64], *, local: bool) -> Times:
+    """Return epoch milliseconds with those that lie in the years 1 to 9999 as good; NaN does not."""
     good = (times_ms >= FIRST_MS) & (times_ms <= LAST_MS)
     return Times(np.where(good, times_ms, 0).astype(np.int64), good, local)
 
