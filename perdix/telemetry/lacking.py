@@ -19,8 +19,7 @@ from perdix.telemetry.partitions import MANIFEST, safe_key
 
 DAY_S: Final = 86_400
 PASSED_S: Final = 0.001  # what is pulled begins so long after a sample that is there, and ends so long before one
-# Between two sources: a shorter gap is not filled, for what is pulled would be added to what exports by hand hold
-GAP_S: Final = 300.0
+GAP_S: Final = 300.0  # between two sources: a shorter gap is not filled
 
 Range = tuple[float, float]  # from when until when, epoch seconds
 Ranges = tuple[Range, ...]
@@ -66,10 +65,11 @@ def left_to_exports(lake: Lake, job: str, from_s: float, now_s: float, needed: S
         metrics.setdefault(row["source"], set()).add(row["metric"])
     known = _known(lake, job, now_s)
     found = []
-    for source, (first_s, last_s) in known.items():
+    for source, first_s, last_s in ((source, *held) for source, some in known.items() for held in some):
         if was_pulled(source) or last_s < from_s:
             continue
-        beside = [metrics.get(name, set()) for name, (a_s, b_s) in known.items() if a_s <= last_s and b_s >= first_s]
+        near = (name for name, some in known.items() if any(a_s <= last_s and b_s >= first_s for a_s, b_s in some))
+        beside = [metrics.get(name, set()) for name in near]
         if lacked := ", ".join(name for name in needed if name not in set().union(*beside)):
             where = f"{moment(first_s)} to {moment(last_s)} is left to {source}"
             found.append(f"{where}, which holds no {lacked}: ingest an export of it, too")
@@ -120,21 +120,28 @@ def _asked_of(job: StreamJob) -> str:
 def _held(lake: Lake, job: str, now_s: float) -> tuple[list[Range], list[Range]]:
     """Return from when until when the exports of a job reach: those that were ingested by hand, and those pulled.
 
-    Where exports by hand reach nothing is pulled: the same samples under other labels would be other series, and rates
-    of several series are summed.
+    Where exports by hand reach nothing is pulled: of a metric that both hold, theirs counts.
     """
     by_hand, pulled = list[Range](), list[Range]()
     for source, held in _known(lake, job, now_s).items():
-        (pulled if was_pulled(source) else by_hand).append(held)
+        (pulled if was_pulled(source) else by_hand).extend(held)
     return by_hand, pulled
 
 
-def _known(lake: Lake, job: str, now_s: float) -> dict[str, Range]:
-    """Return the times of each source's oldest and newest sample."""
+def _known(lake: Lake, job: str, now_s: float) -> dict[str, Ranges]:
+    """Return from when until when each source has samples: its days, from its oldest sample to its newest."""
     rows = lake.read("sources", job, columns=["source", "first_ts", "last_ts"]).to_pylist()
     known = (row for row in rows if row["first_ts"] is not None and row["last_ts"] is not None)
     held = {row["source"]: (row["first_ts"].timestamp(), row["last_ts"].timestamp()) for row in known}
-    return {source: each for source, each in held.items() if each[1] <= now_s}
+    days: dict[str, list[Range]] = {}
+    for part in lake.manifests("samples", job):
+        start_s = datetime.fromisoformat(part.keys["day"]).replace(tzinfo=UTC).timestamp()
+        days.setdefault(part.keys["source"], []).append((start_s, start_s + DAY_S))
+    return {
+        source: _joined((max(first_s, a_s), min(last_s, b_s)) for a_s, b_s in days.get(source, [(first_s, last_s)]))
+        for source, (first_s, last_s) in held.items()
+        if last_s <= now_s
+    }
 
 
 def _joined(ranges: Iterable[Range]) -> Ranges:

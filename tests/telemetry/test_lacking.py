@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -100,6 +101,16 @@ def test_what_was_answered_in_part_is_lacking_until_it_is_answered_whole(home: H
 def test_where_what_was_asked_for_cannot_be_read_it_is_asked_for_again(home: Home, text: str) -> None:
     (home.landing / "wordcount" / ".asked.json").write_text(text)
     assert lacked(home) == [(24.0, 0.0)]
+
+
+def test_what_lies_between_two_days_of_an_export_by_hand_is_lacking(home: Home) -> None:
+    """One sample of long ago (a clock that stood at zero) is no history that an export holds."""
+    holds(home, BY_HAND, NOW_S / HOUR_S, 26.0)
+    rows = pd.DataFrame({"series_id": [1], "metric": "workload_per_s", "worker": None, "value": 5.0, "mask": None})
+    for day in ("1970-01-01", "2026-03-03"):
+        keys = {"job": "wordcount", "day": day, "source": BY_HAND}
+        Lake(home.lake).put("samples", keys, rows.assign(ts=pd.to_datetime([day], utc=True)))
+    assert lacked(home, 3) == [(72.0, 49.0), (26.0, 0.0)]
 
 
 def test_again_all_is_lacking_but_what_exports_by_hand_hold(home: Home) -> None:
