@@ -31,11 +31,11 @@ def confidence(learned: Learned, workers: int, doubt: str = "") -> Confidence:
     """
     estimate = learned.capacities[workers]
     # As it is shown: a restart that lacks two minutes of a day costs no grade
-    known_days = round(learned.known_days, 1)
+    known_days, known_share = round(learned.known_days, 1), round(learned.known_share, 3)
     judged = [
         (_by_width(estimate), _capacity_reason(estimate)),
         (_at_least(known_days, DAYS), f"only {known_days:.1f} days of load are known"),
-        (_at_least(learned.known_share, COVERAGES), f"the load is known for {learned.known_share:.0%} of the time"),
+        (_at_least(known_share, COVERAGES), f"the load is known for {_percent(known_share)} of the time"),
     ]
     if not estimate.seen and judged[0][0] == 0:
         judged[0] = (1, judged[0][1])  # what never ran is never certain
@@ -77,7 +77,12 @@ def _at_least(value: float, limits: tuple[float, ...]) -> int:
 
 def _capacity_reason(estimate: Estimate) -> str:
     known = "ran here" if estimate.seen else "never ran here: its capacity is extrapolated"
-    return f"{_count(estimate.scale_out)} {known}, known to ±{half_width(estimate):.0%}"
+    return f"{_count(estimate.scale_out)} {known}, known to ±{_percent(half_width(estimate))}"
+
+
+def _percent(share: float) -> str:
+    """Return a share to a tenth of a percent: what is just less than a limit is not shown as it."""
+    return f"{share:.1%}".replace(".0%", "%")
 
 
 def _count(workers: int) -> str:

@@ -253,6 +253,15 @@ class TestConfidence:
         assert found.grade == grade
         assert reason in found.reason
 
+    def test_what_is_less_than_a_limit_is_not_shown_as_the_limit(self):
+        """The legend: A is known to ±9 %, with 95 % of the load."""
+        found = confidence(learned(load(minutes=7 * 1_440), capacities=capacities(width=0.094, seen=6)), 6)
+        assert (found.grade, found.reason) == ("B", "6 workers ran here, known to ±9.4%")
+        rates = load(minutes=7 * 1_440).per_s.copy()
+        rates[100:630] = np.nan
+        found = confidence(learned(replace(load(), per_s=rates), capacities=capacities(width=0.05, seen=6)), 6)
+        assert (found.grade, found.reason) == ("B", "the load is known for 94.7% of the time")
+
     def test_gaps_cost_a_grade(self):
         rates = load(minutes=7 * 1_440).per_s.copy()
         rates[100:1_600] = np.nan
