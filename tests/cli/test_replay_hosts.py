@@ -71,6 +71,7 @@ def test_json_has_the_keys_that_are_documented(call: Call, tmp_path: Path) -> No
     assert [path.name for path in out.glob("*.png")] == ["manufacturing-stepwise.png"]
     assert len(list((out / "series").glob("*.parquet"))) == 2
     assert "real-time compliance" in result.output
+    assert "left waiting" in result.output
     assert result.output.count("60 min") == 1, "billed by an hour: the baseline only"
 
 

@@ -17,6 +17,7 @@ from perdix.cli.replay.options import family_or_none, seeds_from, sink_of
 
 ALL = "all"
 FIGURES = (
+    ("left waiting", "unprocessed"),
     ("hosts, mean", "hosts_mean"),
     ("hosts leased", "hosts_leased"),
     ("instances, mean", "instances_mean"),
