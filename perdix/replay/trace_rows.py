@@ -36,7 +36,9 @@ TICK = re.compile(
     r"(?:\b|_)(?:(?P<d>d|days?)|(?P<h>h|hours?)|(?P<m>min|minutes?)|(?P<s>s|sec|seconds?)|(?P<ms>ms|milli(?:second)?s)"
     r"|(?P<us>[uµμ]s|micro(?:second)?s)|(?P<ns>ns|nano(?:second)?s))\W*$"
 )  # how the name of a time column says its unit
-LOCAL_DATE = re.compile(r"\d{1,4}([./-])\d{1,2}\1\d{1,4}(?![.\d])")  # as 31.1.2026 or 1/31/2026
+LOCAL_DATE = re.compile(  # as 31.1.2026, 1/31/26 or 2026/01/31
+    r"\d{4}[./]\d\d?[./]\d|\d\d?([./-])\d\d?\1\d{4}(?!\d)|\d\d?/\d\d?/\d\d(?!\d)"
+)
 ABSENT = ("", "null", "none", "na", "n/a", "-")  # how exports write that nothing was measured
 SHOWN = 5
 FIX = "the file must have a time column (seconds or ISO times) and a column of rates (a point is the decimal sign)"

@@ -400,7 +400,7 @@ def test_a_counter_without_its_name_may_begin_anew_now_and_then(tmp_path: Path) 
     assert any("hardly ever fall: if it counts records, export sum(rate(...))" in note for note in notes)
 
 
-@pytest.mark.parametrize("date", ["01.03.2026 00:{:02}", "3/1/2026 00:{:02}", "2026/03/01 00:{:02}"])
+@pytest.mark.parametrize("date", ["01.03.2026 00:{:02}", "3/1/2026 00:{:02}", "2026/03/01 00:{:02}", "3/1/26 00:{:02}"])
 @pytest.mark.parametrize("header", ["Datum;rate\n", "Datum;Durchsatz\n", "time;rate\n", ""])
 def test_dates_as_a_country_writes_them_are_refused_and_no_other_column_is_a_time(
     tmp_path: Path, date: str, header: str
@@ -414,6 +414,12 @@ def test_dates_as_a_country_writes_them_are_refused_and_no_other_column_is_a_tim
 def test_a_rate_is_never_its_own_time(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"trace\.csv:2: no time in 'monday,100'"):
         recorded(written(tmp_path, rows(["monday", "tuesday"], [100, 200], header="day,rate\n")))
+
+
+@pytest.mark.parametrize("word", ["1.2.13", "10.0.0.1", "192.168.20.2024", "555-12-3456"])
+def test_versions_and_addresses_are_no_dates(tmp_path: Path, word: str) -> None:
+    text = "of;elapsed_ms;rate\n" + "".join(f"{word};{60_000 * k};{5 + k}\n" for k in range(9))
+    assert recorded(written(tmp_path, text)).step_s == 60.0
 
 
 def test_a_date_as_a_country_writes_it_may_stand_beside_the_time(tmp_path: Path) -> None:
