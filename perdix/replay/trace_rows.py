@@ -176,13 +176,13 @@ def _columns(path: Path, names: Sequence[str], rows: Sequence[Row]) -> tuple[int
     if local is not None and not dates and by_name not in looks:
         raise SettingsError(f"{path}:{place}: '{local}' may be a date; write it as ISO, such as 2026-01-31T03:12:00Z")
     time_at = next(iter(dates or looks), None) if by_name is None else by_name
-    if time_at is None:
-        raise SettingsError(f"{path}:{place}: no time in {_shown(cells)}; {FIX}")
-    if by_name is None and len(cells) == 1:
+    if by_name is None and len(cells) == 1 and _number(cells[0]) is not None:
         raise SettingsError(
             f"{path}:{place}: one column of rates and no times; give the time from row to row with --step, for example "
             "--step 30m"
         )
+    if time_at is None:
+        raise SettingsError(f"{path}:{place}: no time in {_shown(cells)}; {FIX}")
     last = time_at == len(cells) - 1
     numbers = (
         k for k in _numeric(cells) if k > time_at or (last and k < time_at and names and names[k] not in NUMBERS)

@@ -212,8 +212,9 @@ class TestWithoutTimes:
         trace = recorded(written(tmp_path, text))
         assert (trace.length_s, trace.peak) == (600.0, 10.0)
 
-    def test_a_column_of_rates_alone_needs_a_step(self, tmp_path: Path) -> None:
-        path = written(tmp_path, "count\n5\n7\n\n9\n")
+    @pytest.mark.parametrize("name", ["count", "rate"])
+    def test_a_column_of_rates_alone_needs_a_step(self, tmp_path: Path, name: str) -> None:
+        path = written(tmp_path, f"{name}\n5\n7\n\n9\n")
         with pytest.raises(SettingsError, match=r"one column of rates and no times; .*--step 30m"):
             recorded(path)
         assert recorded(path, step_s=60.0).rates.tolist() == [5.0, 7.0, 9.0]
