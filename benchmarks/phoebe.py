@@ -48,6 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("the measured workloads are not beside the project; give --own-workload", file=sys.stderr)
         return 2
     rows: list[dict[str, object]] = []
+    failures = 0
     for job in asked.only:
         bounds = Bounds(minimum=1, maximum=24)
         parameters, trace = twin_and_trace(None, job, round(3600 * HOURS))
@@ -70,6 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         campaign = run_campaign(setup)
         for failed in campaign.failed:
             print(f"FAILED {failed.policy}, seed {failed.seed}: {failed.reason}", file=sys.stderr)
+        failures += len(campaign.failed)
         found: dict[str, list[Played]] = {}
         for replay in campaign.played:
             found.setdefault(replay.outcome.policy, []).append(replay)
@@ -83,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             show(job, trace, table)
     if asked.json:
         print(json.dumps(rows, indent=1))
-    return 0
+    return 1 if failures else 0
 
 
 def measured(job: str) -> Trace:

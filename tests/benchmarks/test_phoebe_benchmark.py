@@ -4,8 +4,9 @@ from unittest.mock import Mock
 
 import pytest
 
-from benchmarks.phoebe import _recoveries, row_of
+from benchmarks.phoebe import _recoveries, main, row_of
 from perdix.replay.outcome import Latency, Outcome, Recovery
+from perdix.replay.side_by_side import Failed
 
 
 def outcome(*taken_s: float | None) -> Outcome:
@@ -28,3 +29,12 @@ def outcome(*taken_s: float | None) -> Outcome:
 def test_a_failure_that_is_never_recovered_from_takes_longer_than_any_other(taken_s, said: str, late: int):
     row = row_of("ysb", "static-4", [outcome(*taken_s)])
     assert (_recoveries(row), row["late"]) == (said, late)
+
+
+def test_a_replay_that_failed_is_a_failure_of_the_benchmark(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    campaign = Mock(played=(), failed=(Failed("static-4", 1, "ValueError: no"),))
+    monkeypatch.setattr("benchmarks.phoebe.run_campaign", lambda _: campaign)
+    assert main(["--only", "ysb", "--policies", "static-4", "--own-workload", "--json"]) == 1
+    assert "FAILED static-4, seed 1: ValueError: no" in capsys.readouterr().err
