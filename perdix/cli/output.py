@@ -37,6 +37,7 @@ class _PlainConsole(Console):
 
 
 WHOLE_NAME = 16  # characters of the first column that are not broken into lines
+LEAST_ROOM = 20  # characters that sentences of a table's last column need beside the others
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 _NO_RIGHTS = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 console = _PlainConsole()
@@ -99,15 +100,28 @@ def plain(value: Any) -> Any:  # noqa: PLR0911 - one return per kind of value
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print a table; every column but the first is right-aligned when its cells are numbers."""
+    """Print a table; every column but the first is right-aligned when its cells are numbers.
+
+    Sentences of the last column stand below it where the others leave no room for them.
+    """
+    texts = [[number(cell) if isinstance(cell, int | float) else str(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(columns, *texts, strict=True)]
+    room = console.width - sum(widths[:-1]) - 3 * len(widths) - 1  # a line, and a space on either side of each
+    below = widths[-1] > LEAST_ROOM > room
     grid = Table(title=title, title_justify="left", header_style="bold")
-    for index, column in enumerate(columns):
+    for index, column in enumerate(columns[:-1] if below else columns):
         numeric = index > 0 and all(isinstance(row[index], int | float) or _numeric(str(row[index])) for row in rows)
-        whole = index == 0 and max((len(str(row[0])) for row in rows), default=0) <= WHOLE_NAME
-        grid.add_column(column, justify="right" if numeric else "left", overflow="fold", no_wrap=whole)
-    for row in rows:
-        grid.add_row(*(number(cell) if isinstance(cell, int | float) else str(cell) for cell in row))
+        grid.add_column(
+            column,
+            justify="right" if numeric else "left",
+            overflow="fold",
+            no_wrap=index == 0 and max((len(row[0]) for row in texts), default=0) <= WHOLE_NAME,
+        )
+    for row in texts:
+        grid.add_row(*(row[:-1] if below else row))
     console.print(grid)
+    for row in texts if below else ():
+        console.print(f"{row[0]}: {row[-1]}")
 
 
 def styled(text: str, style: str) -> Text:

@@ -37,6 +37,21 @@ def test_a_text_a_cell_a_note_and_an_error_are_shown_as_they_are(capsys: pytest.
     assert SHOWN in " ".join(said.err.split())
 
 
+@pytest.mark.parametrize("width", [60, 200])
+def test_a_sentence_is_not_squeezed_into_the_rest_of_a_narrow_line(
+    width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(console, "_width", width)
+    monkeypatch.setattr(console, "_height", 50)
+    why = "Paused: by an operator until 2026-11-29 19:58:24 UTC (load test)."
+    columns = ["job", "status", "mode", "workers", "WAPE 1 min", "15 min", "why"]
+    table("stream jobs", columns, [["ads", "paused", "advise", "12", "1.8 %", "-", why]])
+    said = capsys.readouterr().out
+    assert set(why.split()) <= set(said.split())
+    assert "workers" in said
+    assert max(map(len, said.splitlines())) <= width
+
+
 def run_perdix(home: Path, *arguments: str, encoding: str = "utf-8") -> subprocess.CompletedProcess[bytes]:
     environment = {
         **os.environ,
