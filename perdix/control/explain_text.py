@@ -258,7 +258,8 @@ def _believed(believed: Document | None, explanation: Explanation, counted: Mapp
     for p in (90, 95):
         if forecast.get(key := f"maximum_p{p}_per_s") is not None:
             text += f", p{p} {forecast[key]:,.0f}/s"
-    text += f"; by {forecast['family']} version {forecast['version']}"
+    text += f"; by {forecast['family']}"
+    text += f" version {forecast['version']}" if forecast["version"] else ", not from the registry"
     if forecast.get("wape") is not None:
         text += f", recent WAPE {forecast['wape']:.1%}"
         if forecast.get("horizon_wape") is not None:

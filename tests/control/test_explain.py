@@ -125,6 +125,14 @@ def test_an_ensemble_tells_who_counts_and_what_the_workload_stays_below(store: S
     assert re.search(r"recent WAPE [\d.]+% in the first minute and [\d.]+% over the horizon", text)
 
 
+def test_a_forecast_that_no_registry_knows_has_no_version(store: StateStore) -> None:
+    rig = Rig.of(store, constant(LOW, 1.0))
+    rig.minutes(15)
+    text = render(explain(store, "orders"), verbose=True)
+    assert re.search(r"by [a-z-]+, not from the registry", text)
+    assert "version 0" not in text
+
+
 def test_a_held_decision_points_to_the_last_rescale(rig: Rig, store: StateStore) -> None:
     text = render(explain(store, "orders"), verbose=True)
     assert "Last rescale: " in text
