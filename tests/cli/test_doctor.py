@@ -275,6 +275,7 @@ def test_the_spark_that_is_configured_is_tried(place: Path, monkeypatch: pytest.
     monkeypatch.setenv("PERDIX_CONF", str(place / "conf"))
     (found,) = doctor._spark()
     assert not found.ok
+    assert "Spark at nonsense does not start: " in found.found
     assert str(place / "conf" / "perdix.yaml") in found.fix
 
 

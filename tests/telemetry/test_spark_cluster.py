@@ -53,6 +53,12 @@ def test_only_a_driver_whose_executors_are_here_says_that_it_is_at_loopback(tmp_
             "IOException: No space left on device",
             id="in the JVM",
         ),
+        pytest.param(
+            "An error occurred while calling None.org.SparkSession.\n: java.lang.IllegalStateException: Stopped.\n"
+            "\tat java.base/java.lang.Thread.run(Thread.java:840)\n",
+            "IllegalStateException: Stopped.",
+            id="no cause beyond it",
+        ),
         pytest.param("", "ValueError", id="nothing said"),
     ],
 )

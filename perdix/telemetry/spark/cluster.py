@@ -63,7 +63,7 @@ def cause_of(error: BaseException) -> str:
     else:
         told = [match[1] for match in _FAILED_TASK.finditer(text)]
         told = told or [line for line in text.splitlines() if line.startswith("Caused by: ") and line.count(": ") > 1]
-        told = told[-1:]
+        told = told[-1:] or [line[2:] for line in text.splitlines() if line.startswith(": ")]  # Py4J's, below a call
     found = told[0] if told else next((line for line in text.splitlines() if line.strip()), type(error).__name__)
     found = re.sub(r"^(?:Caused by: )?(?:[\w$]+\.)+(?=\w)", "", found.strip())
     return found if len(found) <= SHOWN else found[: SHOWN - 4] + " ..."

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from perdix.settings.home import PROJECT, Home, is_checkout
 from perdix.telemetry.java import Java, find_java
-from perdix.telemetry.spark.cluster import is_local, require_tasks
+from perdix.telemetry.spark.cluster import ClusterError, cause_of, is_local, require_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -106,8 +106,8 @@ def spark_session(
 ) -> SparkSession:
     """Return the process's Spark session, starting it when there is none (about ten seconds).
 
-    Raises ``NoJava`` when there is no Java that Spark can run on; ``ClusterError`` when ``master`` is a cluster that
-    runs no task within a minute.
+    Raises ``NoJava`` when there is no Java that Spark can run on; ``ClusterError`` when Spark does not start, or
+    ``master`` is a cluster that runs no task within a minute.
 
     ``extra``: more ``spark.*`` keys; they win over the defaults.
     ``short_lived``: as in :func:`spark_conf`.
@@ -118,7 +118,12 @@ def spark_session(
     builder = SparkSession.builder
     for key, value in {**spark_conf(master, home, short_lived=short_lived), **(extra or {})}.items():
         builder = builder.config(key, value)
-    session = builder.getOrCreate()
+    try:
+        session = builder.getOrCreate()
+    except Exception as error:
+        raise ClusterError(
+            f"Spark at {master} does not start: {cause_of(error).rstrip('.')}; check 'spark' in perdix.yaml"
+        ) from error
     if not is_local(master):
         require_tasks(session)
     return session
