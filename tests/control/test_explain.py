@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,6 +22,15 @@ from perdix.settings.stream_job import PolicySettings
 from tests.control.rig import LOW, START_S, Rig, champion, constant
 
 BUSY = 36_000.0
+OPEN = (
+    "coverage",
+    "mean_per_s",
+    "versions",
+    "rejected",
+    "from_mix",
+    "mix",
+    "stages_ms",
+)  # by metric, time, size, stage
 SIMPLE = ("last-value", "linear", "damped-trend")
 
 
@@ -131,6 +141,27 @@ def test_a_forecast_that_no_registry_knows_has_no_version(store: StateStore) -> 
     text = render(explain(store, "orders"), verbose=True)
     assert re.search(r"by [a-z-]+, not from the registry", text)
     assert "version 0" not in text
+
+
+def test_the_page_names_every_key(rig: Rig, store: StateStore) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "json.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`(\w+)`", page.partition("## perdix explain")[2].partition("\n## ")[0]))
+    named |= set(re.findall(r"`(\w+)`", page.partition("| `perdix.capacity/1` ")[2].partition("\n")[0]))
+
+    def keys(value: object) -> set[str]:
+        if isinstance(value, list):
+            return set().union(*map(keys, value))
+        if not isinstance(value, dict):
+            return set()
+        inner = {key for name in value if name not in OPEN for key in keys(value[name])}
+        return {*value, *inner}
+
+    entry, _ = recovered(rig, store)
+    for at_s in (entry.intent.made_s, None):
+        assert keys(explain(store, "orders", at_s).to_dict()["decision"]) <= named
+    assert keys(rig.reports[-1].to_dict()) <= set(
+        re.findall(r"`(\w+)`", page.partition("`perdix.tick/1`")[2].partition("\n")[0])
+    )
 
 
 def test_a_held_decision_points_to_the_last_rescale(rig: Rig, store: StateStore) -> None:
