@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perdix.control.clock import WallClock
-from perdix.settings.home import job_file_to_write
+from perdix.settings.home import DOCS, job_file_to_write
 from perdix.settings.profiling import Profiling
 from perdix.settings.stream_job import NAME, StreamJob
 from perdix.settings.targets import AdvisorySettings
@@ -63,7 +63,8 @@ def require_target(settings: StreamJob) -> None:
     """Raise ``SettingsError`` where nothing rescales the job."""
     if isinstance(settings.target, AdvisorySettings):
         raise SettingsError(
-            f"job '{settings.name}': its target is advisory, which rescales nothing; name the cluster (docs/targets.md)"
+            f"job '{settings.name}': its target is advisory, which rescales nothing; name the cluster, as "
+            f"{DOCS / 'targets.md'} shows"
         )
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from perdix.settings.home import PROJECT
 
-SOURCES = ("perdix", "models", "assets", "pipelines", "conf")
+SOURCES = ("perdix", "models", "assets", "pipelines", "conf", "docs")
 FILES = ("pyproject.toml", "README.md", "LICENSE", "workspace.yaml")
 # They would lead to the checkout, or out of the folder that a test works in.
 OTHERS = ("PYTHONPATH", "PERDIX_CONF", "PERDIX_HOME", "PERDIX_STATE_URL", "MLFLOW_TRACKING_URI", "DAGSTER_HOME")

@@ -45,7 +45,12 @@ def test_every_file_of_the_rooms_is_there_but_for_the_operators_own_jobs(install
     found = {name for name in names(installed.wheel) if name.startswith("perdix/")}
     assert expected - found == {"perdix/conf/jobs/orders.yaml"}
     assert found <= expected
-    assert {"perdix/conf/perdix.yaml", "perdix/models/fleet_pyfunc.py", "perdix/workspace.yaml"} <= found
+    assert {
+        "perdix/docs/json.md",
+        "perdix/conf/perdix.yaml",
+        "perdix/models/fleet_pyfunc.py",
+        "perdix/workspace.yaml",
+    } <= found
 
 
 def test_it_says_its_version_and_is_not_the_checkout(installed: InstalledWheel, tmp_path: Path) -> None:

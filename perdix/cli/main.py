@@ -18,7 +18,7 @@ from perdix.cli.ds2.command import ds2
 from perdix.cli.known_errors import known_errors
 from perdix.cli.output import UserError, run_guarded
 from perdix.cli.replay.command import replay
-from perdix.settings.home import CONF_VARIABLE, conf_folder
+from perdix.settings.home import CONF_VARIABLE, DOCS, conf_folder
 
 app = typer.Typer(
     name="perdix",
@@ -27,7 +27,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     help="Keep stream-processing jobs at the smallest scale-out that holds their objectives.",
-    epilog="State lives under PERDIX_HOME (default .perdix). Every command takes --json; schemas: docs/json.md.",
+    epilog="State lives under PERDIX_HOME (default .perdix). Every command takes --json; schemas: docs/json.md. "
+    f"Pages of docs/ are in {DOCS}",
 )
 
 

@@ -14,7 +14,8 @@ from perdix.settings.private_files import private_folder
 HOME_VARIABLE = "PERDIX_HOME"
 CONF_VARIABLE = "PERDIX_CONF"
 STATE_VARIABLE = "PERDIX_STATE_URL"
-PACKAGE = Path(__file__).resolve().parents[1]  # holds what comes with perdix: conf/ and workspace.yaml
+PACKAGE = Path(__file__).resolve().parents[1]  # holds what comes with perdix: conf/, docs/ and workspace.yaml
+DOCS = (PACKAGE / "docs").resolve()  # the pages that messages name
 PROJECT = PACKAGE.parent  # the checkout; where perdix came as a wheel, the folder that it was installed into
 
 
