@@ -21,7 +21,7 @@ from perdix.control.state.ledger import Ledger, State
 from perdix.control.state.schema import Database, StateError
 from perdix.control.state.store import StateStore
 from perdix.policies.contract import Reason
-from perdix.settings.stream_job import Objectives, StreamJob
+from perdix.settings.stream_job import Bounds, Objectives, StreamJob
 from perdix.targets.contract import Fault, Guard, Running, TargetError, unguarded
 from tests.control.operators_rig import BOUNDS, Job, JobsClock, Refusing, Wishes, acting, ds2, looked, looking
 
@@ -193,6 +193,38 @@ def test_a_rescale_that_never_ends_is_taken_back(store: StateStore) -> None:
     found = list(islice(loop, 20))
     assert found[-1].problem == "the rescale to count at 6 did not end within 660 s; not tried again for a while"
     assert len(job.asked) == 2
+
+
+def test_a_rollback_asks_for_what_the_bounds_allow_by_then(store: StateStore) -> None:
+    job = Job(lines_per_s=80.0, parallelism={"source": 2, "count": 10})
+    loop = acting(job, store)
+    looks = looking(job, ds2(), carry_out=loop.carry_out)
+    next(looks)
+    job.settled = False
+    loop.job = loop.job.model_copy(update={"bounds": Bounds(minimum=1, maximum=6)})
+    list(islice(looks, 23))
+    assert job.asked == [{"count": 3}, {"count": 6}]
+
+
+@pytest.mark.parametrize("back", [False, True])
+def test_what_was_refused_is_not_asked_for_outside_bounds_that_changed_since(back: bool, store: StateStore) -> None:
+    job = Refusing(lines_per_s=80.0, parallelism={"source": 2, "count": 10}, refuses=0)
+    loop = acting(job, store)
+    looks = looking(job, ds2(), carry_out=loop.carry_out)
+    if back:
+        next(looks)
+        job.settled, job.refuses = False, 1
+        list(islice(looks, 22))
+    else:
+        job.refuses, job.lines_per_s = 1, 390.0
+        next(looks)
+        job.settled = False  # somebody restarts it
+    assert job.refuses == 0
+    asked, low, high = len(job.asked), (1, 6) if back else (1, 11), 6 if back else 11
+    loop.job = loop.job.model_copy(update={"bounds": Bounds(minimum=low[0], maximum=high)})
+    list(islice(looks, 20))
+    assert all(1 <= count <= high for change in job.asked[asked:] for count in change.values())
+    assert not back or job.asked[asked:] == [{"count": 6}]
 
 
 def test_how_operators_are_scaled_that_no_decision_named_is_nobodys_business(store: StateStore) -> None:

@@ -210,6 +210,12 @@ class Executor:
         if desired is not None and (gone := sorted(set(desired.mix) - set(running.requested_mix))):
             ledger.withdraw(self._name, at_s, f"the job has no operator '{gone[0]}' any more")
             desired = None
+        if desired is not None and _waits(desired.decision) and self._outside(desired.decision, running):
+            bounds = self.job.bounds
+            ledger.withdraw(
+                self._name, at_s, f"by the job's bounds, which are {bounds.minimum} to {bounds.maximum} now"
+            )
+            desired = None
         self._began_s = at_s if self._began_s is None else self._began_s
         if desired is not None and not running.settled and _long_before(desired.decision, self._began_s):
             ledger.withdraw(self._name, at_s, "nobody saw how it ended")
@@ -241,6 +247,11 @@ class Executor:
         assert look.at_s is not None
         if progress.undone is not None:
             return self._taken_back(look.at_s, progress, ledger), None
+        waits = progress.open
+        if waits is not None and look.running is not None and self._outside(waits, look.running):
+            back = self._allowed(waits.intent.mix)
+            sentence = f"Rolled back to {in_words(0, back)}: the bounds have changed since."
+            return self._on_record(look.at_s, waits.intent.from_mix, back, (PERDIX, Reason.ROLLBACK, sentence)), None
         if look.decision is None or look.situation is None:
             return None, None
         if look.changes:
@@ -248,6 +259,15 @@ class Executor:
         if look.decided and _waits(progress.open):
             ledger.withdraw(self._name, look.at_s, "nothing is to be changed by now")
         return self._intent(look, look.situation.parallelism, look.situation.parallelism), None
+
+    def _allowed(self, mix: Mapping[str, int]) -> dict[str, int]:
+        """Return instances as the job's bounds allow them now."""
+        return {name: self.job.bounds.clamp(count) for name, count in mix.items()}
+
+    def _outside(self, entry: Entry, running: Running) -> bool:
+        """Whether Flink is still to be asked for more, or fewer, than the bounds allow by now."""
+        mix = entry.intent.mix
+        return entry.state is State.INTENT and self._allowed(mix) != mix and not agrees(running.requested_mix, mix)
 
     def _changed(
         self, look: Look, runs: Mapping[str, int], pending: Entry | None, ledger: Ledger
@@ -292,7 +312,7 @@ class Executor:
         since = ledger.decisions(self._name, since_s=undone.made_s, states=[State.CONFIRMED])
         for entry in reversed(since):
             before |= {name: count for name, count in entry.intent.mix.items() if name in before}
-        before |= undone.from_mix
+        before = self._allowed({**before, **undone.from_mix})
         sentence = f"Rolled back to {in_words(0, before)}: {progress.sentence}."
         return self._on_record(at_s, undone.mix, before, (PERDIX, Reason.ROLLBACK, sentence))
 
