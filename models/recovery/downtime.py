@@ -139,6 +139,13 @@ class Downtimes:
         lost = Lost(IN_PLACE_LOST_S) if checkpoint and self.lost.seen <= 0.0 else self.lost
         return replace(self, out=assumed, inward=assumed, lost=lost)
 
+    def restarting(self) -> Self:
+        """Return what is assumed where a rescale restarts the job, instead of what :meth:`in_place` has assumed."""
+        if self.out != Anticipated(IN_PLACE_S):
+            return self
+        lost = self.lost if self.lost.seen > 0.0 else Lost()
+        return replace(self, out=Anticipated(OUT_S), inward=Anticipated(IN_S), lost=lost)
+
     @property
     def out_s(self) -> float:
         """Seconds that scaling out stops the job."""

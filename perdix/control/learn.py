@@ -96,11 +96,7 @@ def learn(
     """
     before = memory.champion
     memory, notes = adopt(memory, champions, job.name)
-    adopted, memory = is_another(before, memory.champion), until(memory, now_s)
-    if job.target.kind == "flink":
-        memory = replace(memory, downtimes=memory.downtimes.in_place(checkpoint=job.target.checkpoint))
-    if memory.capacity.doubted is not None:  # by an earlier tick, of what that one saw
-        memory = replace(memory, capacity=replace(memory.capacity, doubted=None))
+    adopted, memory = is_another(before, memory.champion), _begun(until(memory, now_s), job)
     if observation.window is not None:
         memory = replace(memory, rejected=memory.rejected.seen(observation.window.rejected))
     if observation.teaches:
@@ -139,6 +135,14 @@ def learn(
         notes=notes,
         roll_back_mix=back_mix,
     )
+
+
+def _begun(memory: JobMemory, job: StreamJob) -> JobMemory:
+    """Return the memory with the downtimes that the job's target stands for, and no doubt of an earlier tick left."""
+    target, downtimes = job.target, memory.downtimes
+    assumed = downtimes.in_place(checkpoint=target.checkpoint) if target.kind == "flink" else downtimes.restarting()
+    capacity = memory.capacity if memory.capacity.doubted is None else replace(memory.capacity, doubted=None)
+    return replace(memory, downtimes=assumed, capacity=capacity)
 
 
 def _taught(

@@ -158,6 +158,15 @@ def test_a_flink_job_is_assumed_to_stand_still_for_as_long_as_rescales_in_place_
     assert recall(store, "orders").memory.downtimes.out_s == assumed_s
 
 
+def test_a_job_that_flink_rescaled_in_place_is_assumed_to_restart_under_another_target(store: StateStore) -> None:
+    rig = Rig.of(store, LOW, policy=PolicySettings(name="static", options={"scale_out": 4}))
+    other = rig.job.target
+    for target in (FlinkSettings(url="http://127.0.0.1:8081"), other):
+        rig.job = rig.job.model_copy(update={"target": target})
+        rig.minutes(2)
+    assert recall(store, "orders").memory.downtimes == Downtimes()
+
+
 IN_PLACE = Restart(
     **{"out": RandomTime(median_s=1.0), "in": RandomTime(median_s=0.8)},
     rescale_replay_s=1,
