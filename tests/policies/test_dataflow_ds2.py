@@ -244,6 +244,9 @@ def test_a_rescale_that_made_things_worse_is_taken_back_once() -> None:
     fourth = replace(later(third, held), now_s=third.now_s + 100.0)
     again = policy.decide(fourth)
     assert again.parallelism["work"] == 5, "it is not avoided for ever"
+    ahead = {**fourth.memory, "avoided": [[fourth.now_s + 86_400.0, {"source": 1, "work": 5}, 400.0]]}
+    set_back = policy.decide(replace(fourth, memory=ahead))
+    assert set_back.parallelism["work"] == 5, "nor for as long as a clock was ahead that has been set back"
     fifth = later(fourth, again, windows=second.windows)
     assert policy.decide(fifth).reason is not Reason.ROLLBACK, "but is not taken back twice"
 

@@ -96,7 +96,7 @@ class Memory:
         Where an instance is hot for another reason than a key, its excess looks like a small key among few instances
         and like a greater one among many: the greatest counts, or the operator would be scaled out and in by turns.
         """
-        known = {name: share for name, share in self.hot_keys.items() if share.until_s > now_s}
+        known = {name: share for name, share in self.hot_keys.items() if now_s < share.until_s <= now_s + keep_s}
         for name, skew in skews.items():
             if name not in known or skew.key >= known[name].share:
                 known[name] = HotKey(skew.key, now_s + keep_s)

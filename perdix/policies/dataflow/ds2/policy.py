@@ -128,8 +128,9 @@ class Ds2:
         chosen, limited = self._limited(runs, chosen, memory, emitted)
         if chosen == runs and limited is not None:
             return self._hold(sized, Reason.HOLD_AVOIDED, f"No rescale: {limited}.", memory)
+        now_s, latest_s = situation.now_s, situation.now_s + self.options.avoid_s  # later: of a clock that was ahead
         if chosen != runs and any(
-            avoidance.parallelism == chosen and avoidance.until_s > situation.now_s for avoidance in memory.avoided
+            avoidance.parallelism == chosen and now_s < avoidance.until_s <= latest_s for avoidance in memory.avoided
         ):
             why = f"{changes_in_words(runs, chosen)} would follow, but made things worse not long ago."
             return self._hold(sized, Reason.HOLD_AVOIDED, why, memory)
