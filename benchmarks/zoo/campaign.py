@@ -64,7 +64,7 @@ class Campaign:
 
     def run(self, *, processes: int | None = None, on_progress: OnProgress | None = None) -> list[Row]:
         """Return a row per job and policy; those that are in the file of results are not played again."""
-        wanted, known = self.wanted(), self.results.read()
+        wanted, known = self.wanted(), self._known()
         left = [key for key in wanted if key not in known]
         tasks = [Task(play_one, Asked(key, self.results.path, self.data)) for key in left]
         count = min(processes or os.cpu_count() or 1, max(len(tasks), 1))
@@ -75,8 +75,12 @@ class Campaign:
 
     def left(self) -> int:
         """Return how many results are still to be played."""
-        known = self.results.read()
+        known = self._known()
         return sum(1 for key in self.wanted() if key not in known)
+
+    def _known(self) -> dict[Key, Row]:
+        """Return the results that there are; a replay that failed, for want of memory maybe, is none."""
+        return {key: row for key, row in self.results.read().items() if "failed" not in row}
 
 
 def _row(key: Key, found: Any) -> Row:

@@ -93,3 +93,15 @@ def test_a_result_of_a_real_trace_is_one_of_the_traces_that_there_are(tmp_path: 
         wanted[count] = Campaign(11, range(15), ["hpa-80"], 24.0, tmp_path, tmp_path).wanted()
     differ = {key.job for key, before in zip(wanted[2], wanted[1], strict=True) if key != before}
     assert differ == {number for number in range(15) if kind_of(11, number) == TRACE} != set()
+
+
+def test_a_replay_that_failed_is_played_again_by_the_next_call(tmp_path: Path) -> None:
+    """It lacked memory, maybe, beside others."""
+    campaign = Campaign(11, [0], ["hpa-80"], 24.0, tmp_path)
+    done, failed = campaign.wanted()
+    campaign.results.append({**done.row(), "held": True})
+    campaign.results.append({**failed.row(), "failed": "MemoryError: "})
+    assert campaign.left() == 1
+    campaign.results.append({**failed.row(), "held": True})
+    assert campaign.left() == 0
+    assert [row["held"] for row in campaign.run()] == [True, True]
