@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from perdix.policies.wording import workers
+from perdix.policies.wording import per_s, workers
 from perdix.replay.best_static import best_static, kept
 from perdix.scan.confidence import Confidence, confidence
 from perdix.scan.lateness import known_in_time, late_share_now, late_share_with
@@ -187,7 +187,8 @@ class _Weighed:
         """Return what that was measured contradicts what was learned; empty where nothing does."""
         most = self.learned.peak_workers
         if kind == "keep" and self.enough_now and self.fixed.workers > most:
-            return f"{workers(most)} are not late today, and by what was learned they would be"
+            are, they = ("is", "it") if most == 1 else ("are", "they")
+            return f"{workers(most)} {are} not late today, and by what was learned {they} would be"
         if self.late_otherwise > 0.0:
             return f"it is late today with workers that should be enough, in {self.late_otherwise:.0%} of the time"
         return ""
@@ -235,7 +236,7 @@ class _Weighed:
             return f"too small today: {late}{fixed} would hold the objective"
         if kind == "perdix":
             return (
-                f"the load swings from {typical:,.0f}/s (median) to {peak:,.0f}/s: a fixed size is made for the peak, "
+                f"the load swings from {per_s(typical)} (median) to {per_s(peak)}: a fixed size is made for the peak, "
                 f"perdix follows with {self.perdix.rescales_per_day:.0f} rescales a day"
             )
         if kind == "keep":
@@ -253,7 +254,7 @@ class _Weighed:
     def _carried(self, peak: float) -> str:
         """Return what the best fixed size carries: its peak may wait within the error budget."""
         if self.learned.capacities[self.fixed.workers].per_s >= peak:
-            return f"the peak of {peak:,.0f}/s"
+            return f"the peak of {per_s(peak)}"
         late = self.fixed.late_share
         return f"the load but for {late:.1%} of the time" if late >= SHOWN else "the load"
 

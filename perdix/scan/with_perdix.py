@@ -97,11 +97,13 @@ def with_perdix(
     kept = course.times_s >= course.times_s[0] + from_s - begin_s
     workers, latency_ms, lag = course.workers[kept], course.latency_p95_ms[kept], course.lag_records[kept]
     of_part = float(followed[from_s // 60 : until_s // 60].mean())
-    average = float(workers.mean()) if thorough else all_of_it * float(workers.mean()) / of_part
+    average, most = float(workers.mean()), float(workers.max())
+    if not thorough:  # no day needs more than the busiest one
+        average = min(max(all_of_it * average / of_part, float(bounds.minimum)), most)
     late_share = float(late(latency_ms, lag, job.objectives.latency_p95_ms).mean())
     return WithPerdix(
         average,
-        int(workers.max()),
+        int(most),
         late_share,
         np.count_nonzero(np.diff(workers)) * DAY_S / (until_s - from_s),
         "played" if thorough else "sampled",

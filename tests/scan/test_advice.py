@@ -308,3 +308,35 @@ def test_a_size_that_holds_the_objective_although_the_peak_waits_is_not_said_to_
         found.why
         == "1 worker carries the load but for 1.2% of the time and is needed nearly always, so no rescaling pays"
     )
+
+
+def test_what_is_reckoned_by_proportion_lies_within_the_bounds():
+    """On the day with the most records it never has one worker, on the others for moments: no day needs more."""
+    hours = np.arange(3 * 1_440) / 60.0
+    of = learned(
+        load(lambda _: np.where(hours < 24.0, 620.0, np.where(hours % 0.25 < 0.02, 1_150.0, 500.0)), 3 * 1_440)
+    )
+    found = advised(of).perdix
+    assert found.method == "sampled"
+    assert found.average_workers <= found.peak_workers
+
+
+def test_rates_of_a_job_with_next_to_nothing_to_do_are_distinguished():
+    slow = learned(load(lambda hours: daily(hours) / 1_000.0), capacities=capacities(each_per_s=0.1))
+    found = advised(slow)
+    assert found.kind == "perdix"
+    assert "from 0.55/s (median) to 1/s" in found.why
+
+
+def test_one_worker_is_one_in_a_doubt():
+    n = 1_440
+    found = advised(
+        learned(
+            load(lambda hours: 150.0 + 0.0 * hours),
+            workers=1,
+            latency_ms=np.full(n, 500.0),
+            lag_records=np.zeros(n),
+            throughput_per_s=np.full(n, 150.0),
+        )
+    )
+    assert found.confidence.reason == "1 worker is not late today, and by what was learned it would be"
