@@ -45,7 +45,7 @@ def names(weighed: Weighed) -> tuple[str | None, str | None, list[str]]:
         pytest.param([side("a", 4, left=9)], fixed(6), "best-static", "a", ["a"], id="records are left"),
         pytest.param([side("static-6", 6, 0.03)], fixed(6), "static-6", None, [], id="equal"),
         pytest.param([side("a", 6.02)], fixed(6), "a", None, [], id="as much, as it is said"),
-        pytest.param([side("a", 12.02, 0.3)], fixed(12, 0.3), "best-static", "a", [], id="none holds, as much, as late"),
+        pytest.param([side("a", 12.02, 0.3)], fixed(12, 0.3), "best-static", "a", [], id="none holds, as late"),
         pytest.param([side("a", 4, 0.2), side("b", 5, 0.1)], fixed(12, 0.3), "b", "b", [], id="nothing holds"),
         pytest.param([side("a", 4, 0.4)], fixed(12, 0.3), "best-static", "a", ["a"], id="the fixed size is nearest"),
         pytest.param([side("a", 14)], fixed(12, 0.3), "a", None, [], id="only a policy holds"),
