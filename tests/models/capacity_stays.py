@@ -9,12 +9,12 @@ IDLE = 0.09
 STEP_S = 10.0
 
 
-def window(start_s, scale_out, per_worker=50_000.0, minutes=3, seed=0, **job):
+def window(start_s, scale_out, per_worker=50_000.0, minutes=3, seed=0, busy=1.0, **job):
     """A window of a job whose load swings between 0.3 and 0.7; CPU is the mean of the last minute, as exported."""
     times = start_s + STEP_S * np.arange(int(minutes * 60 / STEP_S))
     rng = np.random.default_rng([seed, int(start_s)])
     shares = np.linspace(1.0, 0.9, scale_out)[None, :]
-    per_step = [0.5 + 0.2 * np.sin((times - STEP_S * back) / 300.0) for back in range(6)]
+    per_step = [busy * (0.5 + 0.2 * np.sin((times - STEP_S * back) / 300.0)) for back in range(6)]
     cpu, load = np.mean(per_step, axis=0)[:, None] * shares, per_step[0][:, None] * shares
     throughput = per_worker * (load - IDLE) / (1 - IDLE) + rng.normal(0, 100, cpu.shape)
     workers = tuple(f"flink-taskmanager-658b48fc8c-{index:05d}" for index in range(scale_out))
@@ -22,10 +22,10 @@ def window(start_s, scale_out, per_worker=50_000.0, minutes=3, seed=0, **job):
     return Window("job", STEP_S, times, workers, metrics, {"cpu_load": cpu, "throughput_per_s": throughput}, times[-1])
 
 
-def stay(model, scale_out, start_s=0.0, minutes=30, per_worker=50_000.0):
+def stay(model, scale_out, start_s=0.0, minutes=30, per_worker=50_000.0, busy=1.0):
     """Learn from a stay of some minutes as the loop does: a tick a minute, each with the last three minutes."""
     for minute in range(3, minutes + 1):
-        model = model.update(window(start_s + 60 * (minute - 3), scale_out, per_worker), scale_out)
+        model = model.update(window(start_s + 60 * (minute - 3), scale_out, per_worker, busy=busy), scale_out)
     return model
 
 

@@ -256,13 +256,14 @@ def test_a_new_release_moves_the_estimate_within_minutes():
     assert single.memory.keys() == model.memory.keys()
 
 
+@pytest.mark.parametrize("busy", [1.0, 0.5])
 @pytest.mark.parametrize("times", [2.0, 0.5, 0.1])
-def test_workers_of_another_size_that_come_with_a_rescale_are_another_program(times):
+def test_workers_of_another_size_that_come_with_a_rescale_are_another_program(times, busy):
     """Twice the cores and half the workers, or a query in other units: no line of the stay is missed by it."""
     model = ScaleOuts()
     for number, scale_out in enumerate((8, 6, 4, 8)):
-        model = stay(model, scale_out, start_s=4_000.0 * number)
-    changed = stay(model, 4, start_s=16_000.0, per_worker=times * 50_000.0)
+        model = stay(model, scale_out, start_s=4_000.0 * number, busy=busy)
+    changed = stay(model, 4, start_s=16_000.0, per_worker=times * 50_000.0, busy=busy)
     for scale_out in (4, 6, 8):
         assert changed.capacity(scale_out).per_s == pytest.approx(times * model.capacity(scale_out).per_s, rel=0.3)
 
