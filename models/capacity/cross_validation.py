@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import cast
 
@@ -106,18 +106,19 @@ def newest_fold(frame: pd.DataFrame, after_s: float) -> Fold | None:
     return Fold(frame[frame["ts"].isin(before.index)], frame[frame["ts"].isin(test.index)])
 
 
-def left_out_folds(frame: pd.DataFrame) -> list[Fold]:
-    """Return one fold per scale-out, tested on the hotter half of its minutes; empty below two scale-outs."""
+def left_out_folds(frame: pd.DataFrame) -> Iterator[Fold]:
+    """Yield one fold per scale-out, tested on the hotter half of its minutes; none below two scale-outs.
+
+    One at a time, as each has most rows of the frame.
+    """
     minutes = minutes_of(frame)
     groups = {n: group for n, group in minutes.groupby("scale_out") if len(group) >= 2 * FEWEST}
     if len(groups) < 2:
-        return []
-    folds = []
+        return
     for scale_out, group in groups.items():
         hotter = group[group["hottest"] >= group["hottest"].median()]
         train = frame[frame["ts"].isin(minutes.index[minutes["scale_out"] != scale_out])]
-        folds.append(Fold(train, frame[frame["ts"].isin(hotter.index)], int(cast("int", scale_out))))
-    return folds
+        yield Fold(train, frame[frame["ts"].isin(hotter.index)], int(cast("int", scale_out)))
 
 
 def capacity_score(table: Table, test: pd.DataFrame, idle: float) -> Score:

@@ -91,7 +91,7 @@ def select_capacity(
         raise ValueError(f"the largest scale-out must be 1 or more, not {bounds_maximum}")
     rows = _usable(frame)
     model = ScaleOuts.from_features(rows)
-    trial = _Trial(rows, high_cpu_fold(rows), left_out_folds(rows), bounds_maximum, seed, model.idle_share.cpu)
+    trial = _Trial(rows, high_cpu_fold(rows), bounds_maximum, seed, model.idle_share.cpu)
     candidates = tuple(trial.of(family) for family in families)
     ranked = sorted(range(len(candidates)), key=lambda i: (candidates[i].score, families[i] is not Linear))
     winner = candidates[ranked[0]]
@@ -137,7 +137,6 @@ class _Trial:
 
     rows: pd.DataFrame
     fold: Fold | None
-    left_out: list[Fold]
     maximum: int
     seed: int
     idle: float  # CPU load at which the job processes nothing, by all of its history
@@ -150,7 +149,8 @@ class _Trial:
             fit_s = time.perf_counter() - began
             workers, capacity = self._on_high_cpu(family)
             unseen = [
-                capacity_score(family.fit(f.train, self.seed).capacity, f.test, self.idle).mape for f in self.left_out
+                capacity_score(family.fit(fold.train, self.seed).capacity, fold.test, self.idle).mape
+                for fold in left_out_folds(self.rows)
             ]
             table = fitted.table(self.maximum)
         except ValueError as error:

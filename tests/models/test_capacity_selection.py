@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+import tracemalloc
 
 import numpy as np
 import pandas as pd
@@ -158,12 +159,12 @@ def test_neighbours_of_held_out_minutes_are_not_learnt_from():
 
 
 def test_left_out_scale_outs_are_never_learnt_from():
-    folds = left_out_folds(features((2, 4, 6)))
+    folds = list(left_out_folds(features((2, 4, 6))))
     assert [fold.unseen for fold in folds] == [2, 4, 6]
     for fold in folds:
         assert fold.unseen not in set(fold.train["scale_out"])
         assert set(fold.test["scale_out"]) == {fold.unseen}
-    assert left_out_folds(features((2,))) == []
+    assert list(left_out_folds(features((2,)))) == []
 
 
 def test_the_newest_fold_lies_behind_the_champion():
@@ -188,6 +189,16 @@ def test_scores_by_hand():
     assert (score.mae_per_s, score.mape) == (15.0, pytest.approx(0.15))
     assert score.rmse_per_s == pytest.approx(math.sqrt(250))
     assert math.isnan(Score.of(np.array([]), np.array([])).mape)
+
+
+def test_a_training_holds_one_split_of_its_rows_at_a_time():
+    """Of a job that ran at 20 scale-outs it held all 20 of them: 15 times the rows."""
+    frame = features(tuple(range(1, 13)), minutes=20)
+    tracemalloc.start()
+    select_capacity(frame, 12, families=(Ratio,))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 6 * frame.memory_usage(deep=True).sum()
 
 
 # -- gate --------------------------------------------------------------------------------------------------------------
