@@ -133,7 +133,7 @@ def test_an_export_by_hand_of_one_worker_leaves_the_others_that_were_pulled(name
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("rows", "other"),
     [
         (series(1, "a.json"), series(2, "a.json")),  # of one export: two topics
         (
