@@ -12,12 +12,13 @@ from typing import Any
 import pandas as pd
 import pyarrow.compute as pc
 
+from perdix.telemetry.copies import as_one
 from perdix.telemetry.features import capacity_features, workload_features
 from perdix.telemetry.lake import Lake
 from perdix.telemetry.observations import observe
 from perdix.telemetry.partitions import Manifest, content_of
 
-FEW = 0.05  # of the samples: exports that overlap by minutes
+FEW = 0.05  # of a metric's samples: exports that overlap by minutes
 MADE_OF = "made_of"  # in what is counted of a partition: of which samples its rows were made (:func:`content_of`)
 
 
@@ -30,21 +31,28 @@ def write_observations(key: Mapping[str, Any]) -> dict[str, Any]:
     """Align the samples of ``key`` (``lake``, ``job``, ``day``) and replace both observation tables there."""
     lake, job, day = Lake(key["lake"]), key["job"], key["day"]
     noted = {MADE_OF: content_of(lake.manifests("samples", job, days=[day]))}  # before: what comes now is for later
-    samples = samples_with_kind(lake, job, day)
+    samples = as_one(samples_with_kind(lake, job, day))
     of_job, of_workers, counts = observe(samples, job, day)
     lake.replace("job_observations", job, day, of_job, counts={**asdict(counts), **noted})
     lake.replace("worker_observations", job, day, of_workers)
-    return {"job_rows": len(of_job), "worker_rows": len(of_workers), **asdict(counts)}
+    again = samples.duplicated(["metric", "worker", "labels", "kind", "ts"])
+    twice = again.groupby(samples["metric"]).mean().to_dict()
+    return {"job_rows": len(of_job), "worker_rows": len(of_workers), **asdict(counts), "twice": twice}
 
 
-def came_twice(key: Mapping[str, Any], counts: Mapping[str, Any]) -> str:
-    """Return in words that many samples of a job and day are counted as copies of others; empty where few are."""
-    read, twice = counts.get("read", 0), counts.get("duplicate", 0)
-    if twice <= FEW * read:
+def came_twice(key: Mapping[str, Any], result: Mapping[str, Any]) -> str:
+    """Return in words of which metrics many samples of a job and day count as copies; empty where few of each do.
+
+    ``result``: of :func:`write_observations`; its ``twice`` is metric -> share of the samples that do.
+    """
+    many = {metric: share for metric, share in result.get("twice", {}).items() if share > FEW}
+    if not many:
         return ""
+    most = 100.0 * max(many.values())
     return (
-        f"{key['job']}, {key['day']}: {twice} of {read} samples count once with others, of the same series or equal to "
-        "the last digit in another export; where these are two, name their workers, or export the sum"
+        f"{key['job']}, {key['day']}: samples of {', '.join(many)} count once with others ({most:.0f} %), "
+        "of the same series or equal to the last digit in another export; where these are two, name their workers, or "
+        "export the sum"
     )
 
 

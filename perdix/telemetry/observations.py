@@ -17,7 +17,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from perdix.telemetry.alignment import align, natural_step_s
-from perdix.telemetry.copies import as_one
 from perdix.telemetry.features import timestamps
 from perdix.telemetry.landing import was_pulled
 from perdix.telemetry.metrics import BUSY, CANONICAL, CPU, LAG, LATENCY, SCALE_OUT, THROUGHPUT, UPTIME, WORKLOAD
@@ -36,9 +35,9 @@ def observe(samples: pd.DataFrame, job: str, day: str | None = None) -> tuple[pd
 
     ``samples``: rows of the lake's ``samples``: ``metric``, ``worker``, ``ts``, ``value`` (null where masked), and
     ``series_id`` and ``kind`` where known; with ``labels`` (JSON), the replicas of a Prometheus pair are distinguished
-    from the slots of a worker, else each ``series_id`` is a series of its own; with ``source``, too, what two exports
-    hold of one series counts once (:mod:`perdix.telemetry.copies`), and what was pulled of a metric counts where no
-    export by hand has it. Other than canonical metrics are left alone.
+    from the slots of a worker, else each ``series_id`` is a series of its own; with ``source``, what was pulled of a
+    metric counts where no export by hand has it. Other than canonical metrics are left alone. Copies are to be one
+    already (:mod:`perdix.telemetry.copies`).
     ``job``: name of the stream job.
     ``day``: ``YYYY-MM-DD`` (UTC): only steps whose end lies in the day are kept, and a sample after the day's last step
     is counted as outside. Without it, everything.
@@ -49,7 +48,7 @@ def observe(samples: pd.DataFrame, job: str, day: str | None = None) -> tuple[pd
     while a worker that is there is silent. Where no scale-out was ever measured, ``scale_out`` is the count of workers
     that are there (silent for at most two minutes).
     """
-    by_hand, pulled = _series(as_one(samples[samples["metric"].isin(list(CANONICAL))]))
+    by_hand, pulled = _series(samples[samples["metric"].isin(list(CANONICAL))])
     step_s = _step_s([*by_hand, *pulled])
     start_s, end_s = _span([*by_hand, *pulled], step_s, day)
     window = align(job, by_hand or pulled, start_s, end_s, step_s)

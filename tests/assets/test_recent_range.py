@@ -62,5 +62,6 @@ def test_a_job_without_a_prometheus_is_brought_up_to_features_too(
         )
         said = [entry.user_message for entry in instance.all_logs(result.run_id) if entry.level == logging.WARNING]
     assert result.success
-    assert [line.partition(" samples count once")[0] for line in said] == [f"by-hand, {DAY}: 720 of 1440"]
+    metrics = "cpu_load, throughput_per_s, workload_per_s"
+    assert [line.partition(" count once")[0] for line in said] == [f"by-hand, {DAY}: samples of {metrics}"]
     assert Lake(home.lake).days("workload_features", "by-hand") == [DAY]

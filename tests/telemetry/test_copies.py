@@ -41,7 +41,7 @@ def noise(seed: int) -> np.ndarray:
 
 
 def observed(*parts: pd.DataFrame) -> pd.DataFrame:
-    return observe(pd.concat(parts, ignore_index=True), "ads", DAY)[0]
+    return observe(as_one(pd.concat(parts, ignore_index=True)), "ads", DAY)[0]
 
 
 def test_an_export_that_is_delivered_twice_counts_once() -> None:
