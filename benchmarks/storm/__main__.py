@@ -1,8 +1,8 @@
 """Run a storm: ``python -m benchmarks.storm --seed 7 --steps 20000 --json storm.json``.
 
-A step is one tick of one controller. What is printed and written: how many steps were made, which oracles did not hold,
-and for each of those the fewest faults that it takes. The exit status is 1 when there are any. ``--replay FILE`` plays
-the shrunk episodes of such a file, or its crashes, again.
+A step is one tick of one controller, or one look of a loop that sizes operators. What is printed and written: how many
+steps were made, which oracles did not hold, and for each of those the fewest faults that it takes. The exit status is 1
+when there are any. ``--replay FILE`` plays the shrunk episodes of such a file, or its crashes, again.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import orjson
 
-from perdix.settings.stream_job import Bounds, Objectives, PolicySettings, StreamJob
+from perdix.settings.stream_job import Bounds, Objectives, PolicySettings, PrometheusSource, StreamJob
 from perdix.settings.targets import FlinkSettings, KubernetesSettings, TargetSettings, TwinSettings
 from perdix.twin.parameters import Keys, TwinParameters, Workers
 from perdix.twin.workloads import Arrivals, WorkloadSpec
@@ -28,6 +28,13 @@ LEARNED = ("daedalus", "perdix")
 STORM_MIN, IDLE_MIN, RAMP_MIN, PLATEAU_MIN = 50, 35, 20, 20
 EPISODE_MIN = STORM_MIN + IDLE_MIN + RAMP_MIN + PLATEAU_MIN
 IDLE = 0.03  # of the high load
+CLIMATES = 16
+OVER_HTTP = frozenset({11, 12, 13})  # whose jobs are read over a Prometheus' HTTP API
+SHARING = frozenset({13})  # both of one server
+SHARED = "prometheus.storm"
+LIMITED = frozenset({10})  # whose jobs may be rescaled a few times a day
+MANY, FEW = 1_000, 6
+WITH_OPERATORS = frozenset({14, 15})  # where loops size the operators of a third job
 
 
 @dataclass(frozen=True)
@@ -89,13 +96,21 @@ def places(number: int, folder: Path, *, jobs: int = 2, minutes: int = EPISODE_M
         job = StreamJob(
             name=name,
             bounds=Bounds(minimum=1, maximum=MAXIMUM - int(rng.integers(0, 2))),
-            objectives=Objectives(rescales_per_day=1_000),
+            objectives=Objectives(rescales_per_day=FEW if number in LIMITED else MANY),
             policy=PolicySettings(name=policy, options={"tolerance": 0.0} if policy == EXACT else {}),
             target=_target(kind, name, folder),
             mode="act",
+            prometheus=_prometheus(number, name) if number in OVER_HTTP else None,
         )
         found.append(Place(job, load, int(rng.integers(1_000))))
     return tuple(found)
+
+
+def _prometheus(number: int, name: str) -> PrometheusSource:
+    server = SHARED if number in SHARING else f"prometheus.{name}"
+    return PrometheusSource.model_validate(
+        {"url": f"http://{server}", "selector": {"namespace": name, "topic": name, "job_name": name}}
+    )
 
 
 def edited(job: StreamJob, what: str) -> list[StreamJob]:

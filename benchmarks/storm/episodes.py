@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.storm.climate import EPISODE_MIN, STORM_MIN, places
-from benchmarks.storm.faults import KINDS, Fault, drawn
+from benchmarks.storm.climate import CLIMATES, EPISODE_MIN, OVER_HTTP, STORM_MIN, WITH_OPERATORS, places
+from benchmarks.storm.faults import KINDS, NOT_OVER_HTTP, OF_PROMETHEUS, Fault, drawn
+from benchmarks.storm.flow import FLOW, flow_job
 from benchmarks.storm.oracles import Violation
 from benchmarks.storm.world import Run, World
 from perdix.targets.contract import Target
 
-CLIMATES = 12
 JOBS = 2
 APART = 0.4  # of the episodes
 SHM = Path("/dev/shm")
@@ -50,7 +50,10 @@ def episode(seed: int, number: int, kinds: Collection[str] = frozenset(KINDS)) -
     controllers = int(rng.choice([1, 1, 2, 2, 2, 3]))
     names = [f"c{k}" for k in range(controllers)]
     jobs = [f"job-{k}" for k in range(JOBS)]
-    faults = drawn(rng, STORM_MIN, jobs, names, kinds)
+    if climate in WITH_OPERATORS:
+        jobs, names = [FLOW, *jobs], [*names, *(f"o{k}" for k in range(controllers))]
+    never = NOT_OVER_HTTP if climate in OVER_HTTP else OF_PROMETHEUS
+    faults = drawn(rng, STORM_MIN, jobs, names, frozenset(kinds) - never)
     return Episode(climate, controllers, faults, apart=bool(rng.random() < APART))
 
 
@@ -88,6 +91,7 @@ class Player:
                 calm=calm,
                 wrapped=self.wrap,
                 crash_at=crash_at,
+                flow=flow_job(given.climate) if given.climate in WITH_OPERATORS else None,
             )
             return world.run()
 

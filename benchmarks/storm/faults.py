@@ -12,6 +12,8 @@ import numpy as np
 from benchmarks.storm.answers import BAD_ANSWERS
 from perdix.telemetry import metrics
 
+ODD_ANSWERS = ("huge", "vector", "nothing", "no labels", "no value", "words", "late", "never")  # of a Prometheus
+ODD_AND_WELL = ("page of JSON", "twice", "warned")
 STATES = {"nothing": "{}", "null": "null", "number": "1e999", "surrogate": '"\\ud800"'}  # of champions of no use
 Draw = Callable[[np.random.Generator], tuple[float, str]]
 
@@ -131,6 +133,11 @@ KINDS: Mapping[str, Kind] = {
     ),
     "false metric": Kind("metrics", 12, _metric([0.0, 0.1, 0.5, 2.0], _WORKLOAD, _THROUGHPUT)),
     "metrics ahead": Kind("metrics", 8, _amount(60, 300)),
+    # and the server that has them, of jobs whose metrics come over HTTP
+    "prometheus status": Kind("metrics", 12, _amount(302, 400, 401, 403, 404, 422, 429, 500, 502, 503)),
+    "prometheus garbage": Kind("metrics", 12, _what(*BAD_ANSWERS, *ODD_ANSWERS)),
+    "prometheus oddity": Kind("metrics", 20, _what(*ODD_AND_WELL), harmless=True),
+    "query refused": Kind("metrics", 12, _what(_WORKLOAD, _THROUGHPUT, _CPU, _LAG, _UPTIME, _LATENCY)),
     # controllers
     "crash": Kind("controller", 1, lambda rng: (float(rng.integers(1, 120)), "")),
     "pause": Kind("controller", 4, lambda rng: (float(rng.integers(1, 80)), ""), takes_time=True),
@@ -160,6 +167,8 @@ KINDS: Mapping[str, Kind] = {
 
 # what may show another load than there is: contradictory data, and too few of it
 DOUBTFUL = frozenset({"duplicated metrics", "absurd metric", "false metric", "workers missing", "partial metrics"})
+OF_PROMETHEUS = frozenset({"prometheus status", "prometheus garbage", "prometheus oddity", "query refused"})
+NOT_OVER_HTTP = frozenset({"metrics ahead", "repeated metrics"})  # a Prometheus that is asked up to now shows neither
 ASLEEP = {"asleep before asking": 0.9, "asleep while sending": 0.4}  # how many controllers are, where there are several
 ALL = "all"
 

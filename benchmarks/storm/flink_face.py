@@ -7,9 +7,12 @@ So both ways are gone in which perdix rescales Flink (decision 44).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.storm.deployment import Deployment, State
+
+if TYPE_CHECKING:
+    from benchmarks.storm.flow import Flow
 
 Answer = tuple[int, Any]
 JID = "a" * 32
@@ -23,8 +26,7 @@ def flink(
     deployment: Deployment, state: State, method: str, path: str, given: Any, ask: Callable[[int, str], None]
 ) -> Answer:
     """Answer a request."""
-    about = _of_checkpoints if path.startswith(CHECKPOINTS) else _of_the_cluster
-    found = about(deployment, state, method, path)
+    found = cluster_or_checkpoint(deployment, state.slots, method, path)
     if found is not None:
         return found
     if path == f"{JOB}/resource-requirements":
@@ -33,7 +35,14 @@ def flink(
             ask(wanted, "")
             return 200, {}
         return 200, {vertex: {"parallelism": {"lowerBound": 1, "upperBound": state.asked}} for vertex in VERTICES}
-    return (200, _job(deployment, state)) if path == JOB else _missing(path)
+    return (200, _job(deployment, state)) if path == JOB else missing(path)
+
+
+def cluster_or_checkpoint(deployment: Deployment | Flow, slots: int, method: str, path: str) -> Answer | None:
+    """Answer what is no job's own; ``None`` for anything else."""
+    if path.startswith(CHECKPOINTS):
+        return _of_checkpoints(deployment, method, path)
+    return _of_the_cluster(deployment, slots, path)
 
 
 def is_of_checkpoints(path: str) -> bool:
@@ -41,15 +50,15 @@ def is_of_checkpoints(path: str) -> bool:
     return path.startswith(CHECKPOINTS) or path in {"/jobmanager/config", "/config"}
 
 
-def rescales_at_once(deployment: Deployment) -> bool:
+def rescales_at_once(deployment: Deployment | Flow) -> bool:
     """Whether this cluster is older than 2.0."""
     return deployment.place.seed % 2 == 0
 
 
-def _of_the_cluster(deployment: Deployment, state: State, _method: str, path: str) -> Answer | None:
+def _of_the_cluster(deployment: Deployment | Flow, slots: int, path: str) -> Answer | None:
     match path:
         case "/overview":
-            return 200, {"slots-total": state.slots, "slots-available": 0, "taskmanagers": state.slots}
+            return 200, {"slots-total": slots, "slots-available": 0, "taskmanagers": slots}
         case "/jobs/overview":
             name = deployment.place.job.name
             return 200, {"jobs": [{"jid": JID, "name": name, "state": "RUNNING", "duration": 1}]}
@@ -63,7 +72,7 @@ def _of_the_cluster(deployment: Deployment, state: State, _method: str, path: st
     return None
 
 
-def _of_checkpoints(deployment: Deployment, _state: State, method: str, path: str) -> Answer:
+def _of_checkpoints(deployment: Deployment | Flow, method: str, path: str) -> Answer:
     """Answer what is asked of checkpoints: to make one, or how far one is."""
     if method == "POST":
         if _bad(deployment, "refused"):
@@ -72,7 +81,7 @@ def _of_checkpoints(deployment: Deployment, _state: State, method: str, path: st
         return 202, {"request-id": f"{deployment.checkpoints:032x}"}
     number = path.rpartition("/")[2]
     if not 0 < int(number, 16) <= deployment.checkpoints or _bad(deployment, "forgotten"):
-        return _missing(path)
+        return missing(path)
     if deployment.active("slow checkpoint") is not None:
         return 200, {"status": {"id": "IN_PROGRESS"}, "operation": None}
     done: dict[str, Any] = {"checkpointId": deployment.checkpoints, "failureCause": None}
@@ -82,7 +91,7 @@ def _of_checkpoints(deployment: Deployment, _state: State, method: str, path: st
     return 200, {"status": {"id": "COMPLETED"}, "operation": done}
 
 
-def _bad(deployment: Deployment, what: str) -> bool:
+def _bad(deployment: Deployment | Flow, what: str) -> bool:
     fault = deployment.active("bad checkpoint")
     return fault is not None and fault.what == what
 
@@ -113,5 +122,6 @@ def _job(deployment: Deployment, state: State) -> dict[str, Any]:
     }
 
 
-def _missing(path: str) -> Answer:
+def missing(path: str) -> Answer:
+    """Return what it answers about a page that it has not."""
     return 404, {"errors": [f"Not found: {path}"]}

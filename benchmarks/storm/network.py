@@ -31,6 +31,7 @@ class Request:
     path: str
     body: bytes
     timeout_s: float
+    query: str = ""
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,8 @@ class _Body(httpx.SyncByteStream):
 def _over_httpx(exchange: Exchange) -> Any:
     def handle_request(_: httpx.HTTPTransport, request: httpx.Request) -> httpx.Response:
         timeout_s = request.extensions.get("timeout", {}).get("read") or DEFAULT_TIMEOUT_S
-        sent = Request(request.method, request.url.host, request.url.path, request.read(), timeout_s)
+        url = request.url
+        sent = Request(request.method, url.host, url.path, request.read(), timeout_s, url.query.decode())
         try:
             found = exchange(sent)
         except RefusedError:

@@ -6,10 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from benchmarks.storm.climate import EXACT, MAXIMUM
+from benchmarks.storm.climate import EXACT, LEARNED, MANY, MAXIMUM
 from benchmarks.storm.faults import DOUBTFUL, KINDS, Fault
+from benchmarks.storm.flow import FLOW, Flow, Mix
 from benchmarks.storm.registry import champion_at
 from perdix.control.fleet_report import FleetReport
+from perdix.control.operators.at_a_look import agrees
+from perdix.control.operators.look import Look
+from perdix.control.operators.naming import on_record
 from perdix.control.reconcile import Event
 from perdix.control.state.journal import Status
 from perdix.control.state.ledger import Entry, State
@@ -17,6 +21,7 @@ from perdix.control.state.store import StateStore
 from perdix.models.recovery.observation import TIMEOUT_S
 from perdix.policies.contract import Reason
 from perdix.settings.stream_job import StreamJob
+from perdix.telemetry import metrics
 
 if TYPE_CHECKING:
     from benchmarks.storm.deployment import Deployment
@@ -27,6 +32,7 @@ SERVED_MIN = 3
 BLIND_MIN = 2  # for so long metrics may be missing before a decision must know
 OLD_MIN = 1.0  # what is older, or further ahead, is nothing to decide on: four scrapes
 FOUND_MIN = 18.0  # MLflow is asked again after a quarter of an hour at most
+WARM_UP_S = 120.0  # after which a job that was redeployed is sized again
 SLEPT_S = 45.0  # a little less than a lease lasts
 WELL = frozenset({Status.ACTING})
 NOTED = {Event.APPLIED: State.APPLIED, Event.CONFIRMED: State.CONFIRMED}
@@ -76,8 +82,22 @@ class Watch:
             self._tell("one rescale per decision", f"{by} asked {job.name} with the key {key}, not the decision's")
         if entry.state is not State.INTENT:
             self._tell("ledger", f"{by} asked {job.name} for a decision that is {entry.state}")
+        self._beyond_the_day(deployment, job, entry)
         self._blind_scale_in(deployment, entry)
         return entry.decision_id
+
+    def _beyond_the_day(self, deployment: Deployment, job: StreamJob, entry: Entry) -> None:
+        """Find a scale-in after as many rescales as a day has; with other clocks, it may be another day."""
+        most, intent = job.objectives.rescales_per_day, entry.intent
+        made = {change.decision_id for change in deployment.changes if change.by} - {entry.decision_id}
+        stepped = any(fault.kind == "clock step" for fault in self._world.faults)
+        if (
+            intent.scale_out < intent.from_scale_out
+            and intent.reason != Reason.ROLLBACK
+            and len(made) >= most
+            and not stepped
+        ):
+            self._tell("rescales per day", f"{job.name} was asked for {intent.scale_out} after {len(made)} of {most}")
 
     def _blind_scale_in(self, deployment: Deployment, entry: Entry) -> None:
         intent = entry.intent
@@ -133,6 +153,57 @@ class Watch:
                 last = "no status" if status is None else f"{status.status.value}: {status.sentence}"
                 self._tell("served again", f"{name} was not served for {unserved_min:.0f} quiet minutes ({last})")
 
+    # ---- of loops that size operators ------------------------------------------------------------------------------
+
+    def asked_operators(self, flow: Flow, job: StreamJob, wanted: Mix, by: str, auditor: StateStore) -> str:
+        """Judge what a loop asks for (of every operator) when it arrives; return the decision that it carries out."""
+        desired = auditor.ledger.desired(on_record(job.name))
+        if desired is None or not agrees(wanted, desired.mix):
+            self._tell("ledger", f"{by} asked for {wanted}, the ledger wants {desired and desired.mix}")
+            return ""
+        others = {name: count for name, count in flow.asked.items() if name not in desired.mix}
+        if not agrees(wanted, others) and not self._world.lying(job.name):
+            self._tell("ledger", f"{by} asked for {wanted} where only {desired.mix} was decided")
+        if any(not job.bounds.minimum <= count <= job.bounds.maximum for count in desired.mix.values()):
+            self._tell("bounds", f"{by} asked for {dict(desired.mix)}, outside {job.bounds}")
+        if desired.decision.state is not State.INTENT:
+            self._tell("ledger", f"{by} asked for a decision that is {desired.decision.state}")
+        return desired.decision.decision_id
+
+    def looked(self, flow: Flow, look: Look, auditor: StateStore, lasted_s: float) -> None:
+        """Judge what a look of one loop reported that ``lasted_s``."""
+        world, minute = self._world, self._world.minute
+        if look.decision is not None or (look.waits and not flow.runs_since(world.now_s - WARM_UP_S)):
+            self._served_min[FLOW] = minute
+        if look.done and lasted_s < SLEPT_S:
+            desired = auditor.ledger.desired(on_record(FLOW))
+            if desired is None or desired.decision.applied_s is None:
+                self._tell("ledger", f"Flink was asked for {look.changes}, the ledger has {desired}")
+        quiet_min = minute - world.quiet_since_min(FLOW)
+        unserved_min = minute - max(self._served_min.get(FLOW, 0.0), world.quiet_since_min(FLOW))
+        if min(quiet_min, unserved_min) > SERVED_MIN:
+            self._tell("served again", f"{FLOW} was not served for {unserved_min:.0f} quiet minutes ({look.problem})")
+
+    def _flow_ended(self, flow: Flow, auditor: StateStore, calm: Run | None) -> None:
+        """The operators carry the plateau, few enough of them were idle, and the ledger has it all."""
+        if calm is not None and not flow.keeps_up:
+            ended = f"{dict(flow.twin.parallelism)} run of {flow.asked}, {calm.ends[FLOW]} in all without faults"
+            self._tell("end state", f"{FLOW}: {ended}; {dict(flow.twin.lag_records)} wait")
+        if calm is not None and self._world.idle.get(FLOW, 0) > calm.idle.get(FLOW, 3 * MAXIMUM) + 2:
+            self._tell("end state", f"{FLOW}: {self._world.idle[FLOW]} run idle, {calm.idle[FLOW]} without faults")
+        by_id = {entry.decision_id: entry for entry in auditor.ledger.decisions(on_record(FLOW), limit=100_000)}
+        seen: set[str] = set()
+        for change in flow.changes:
+            if not change.by:
+                seen.clear()
+                continue
+            if change.decision_id in seen:
+                self._tell("one rescale per decision", f"{FLOW}: decision {change.decision_id} rescaled twice")
+            seen.add(change.decision_id)
+            entry = by_id.get(change.decision_id)
+            if (entry is None or entry.applied_s is None) and not self._world.lying(FLOW, ever=True):
+                self._tell("ledger", f"{FLOW} was scaled to {change.to}; its decision was never applied")
+
     def believes(self, fleet: FleetChampions, began_s: float) -> None:
         """Judge what a controller believes after a tick that looked for the newest champion when it began."""
         began_min, minute = self._world.minute_of(began_s), self._world.minute
@@ -163,6 +234,8 @@ class Watch:
         ``calm``: the run without faults.
         ``alone``: job -> decisions of that run, for the jobs that no fault concerned.
         """
+        if self._world.flow is not None:
+            self._flow_ended(self._world.flow, auditor, calm)
         for name, deployment in self._world.deployments.items():
             entries = auditor.ledger.decisions(name, limit=100_000)
             self._once_each(deployment)
@@ -171,7 +244,8 @@ class Watch:
             if calm is not None:
                 self._ends_well(deployment, calm.ends[name])
                 idle, least = self._world.idle.get(name, 0), calm.idle.get(name, MAXIMUM)
-                if idle > least + 1:
+                limited = deployment.place.job.objectives.rescales_per_day < MANY
+                if idle > least + 1 and not limited and not self._taught_to_wait(deployment):
                     self._tell("end state", f"{name}: {idle} workers run idle at last, {least} do without faults")
             for mine, theirs in zip(self.decisions.get(name, []), alone.get(name, ()), strict=False):
                 if mine != theirs:
@@ -183,10 +257,17 @@ class Watch:
         twin, job = deployment.twin, deployment.place.job
         arrives = float(twin.arrivals(twin.now_s, 1)[0])
         enough = twin.true_capacity(twin.scale_out) >= arrives
-        near = job.policy.name != EXACT or abs(twin.scale_out - calm) <= 1  # noise decides between two
+        limited = job.objectives.rescales_per_day < MANY
+        near = job.policy.name != EXACT or limited or abs(twin.scale_out - calm) <= 1  # noise decides between two
         if not (near and enough):  # a rescale may just be under way
             ended = f"{twin.scale_out} run of {deployment.asked} at the end, {calm} do without faults"
             self._tell("end state", f"{job.name} ({job.policy.name}): {ended}; {arrives:.0f}/s arrive")
+
+    def _taught_to_wait(self, deployment: Deployment) -> bool:
+        """Whether it learnt of an outage of minutes that a rescale brings, which dwarfs what fewer workers save."""
+        job = deployment.place.job
+        down = {fault.where for fault in self._world.faults if fault.kind == "down after a rescale"}
+        return job.policy.name in LEARNED and job.name in down
 
     def _once_each(self, deployment: Deployment) -> None:
         seen: dict[str, int] = {}
@@ -243,6 +324,10 @@ def unseen(fault: Fault, minute: float, clock_min: float) -> bool:
     match fault.kind:
         case "no metrics":
             return True
+        case "prometheus status" | "prometheus garbage":
+            return True
+        case "query refused":
+            return fault.what == metrics.WORKLOAD.name
         case "stale metrics":
             return since_min - max(behind_min, 0.0) >= BLIND_MIN
         case "late metrics":

@@ -15,13 +15,15 @@ import numpy as np
 from benchmarks.storm import scrapes
 from benchmarks.storm.climate import MAXIMUM, START_SCALE_OUT
 from benchmarks.storm.episodes import Wrap
-from benchmarks.storm.process import SOFT_DEADLINE_S, Process
+from benchmarks.storm.process import SOFT_DEADLINE_S, Process, Sleepy
 from perdix.control import champions as control_champions
-from perdix.control import learn, lease, observe, serving, tenure
+from perdix.control import decide, learn, lease, observe, serving, sources, tenure
 from perdix.control.adoption import adopt
 from perdix.control.champions import Champions, ChampionSource
 from perdix.control.fleet_report import FleetReport
 from perdix.control.job_memory import JobMemory
+from perdix.control.operators import loop as operators_loop
+from perdix.control.operators.executor import Executor
 from perdix.control.reconcile import Event
 from perdix.control.sources import SourceError
 from perdix.control.state import ledger as state_ledger
@@ -30,6 +32,7 @@ from perdix.models.registry import FLEET_MODELS
 from perdix.settings.stream_job import Bounds, StreamJob
 from perdix.targets.contract import Running, Target
 from perdix.telemetry.alignment import align
+from perdix.telemetry.prometheus import Asked
 from perdix.telemetry.quality import Quality, assess
 from perdix.telemetry.series import Series
 from perdix.telemetry.window import Window
@@ -105,12 +108,12 @@ def _after_a_restart(bounds: Bounds) -> Iterator[None]:
     begun, tick = Process.__init__, Process.tick
     again: set[Process] = set()
 
-    def begins(process: Process, name: str, url: str, folder: Path, *more: Any, **others: Any) -> None:
+    def begins(process: Process, name: str, folder: Path, *more: Any, **others: Any) -> None:
         mark = folder / "begun"
         if mark.exists():
             again.add(process)
         mark.touch()
-        begun(process, name, url, folder, *more, **others)
+        begun(process, name, folder, *more, **others)
 
     def stuck(process: Process, jobs: Sequence[StreamJob], heartbeat: Path) -> FleetReport:
         return tick(process, _within(jobs, bounds) if process in again else jobs, heartbeat)
@@ -236,6 +239,53 @@ def files_read_once() -> Iterator[Wrap]:
 
 
 @contextmanager
+def prometheus_never_asked_again() -> Iterator[Wrap]:
+    """Let a server of metrics that failed once count as down without end."""
+    with mock.patch.object(sources, "DOWN_S", float("inf")):
+        yield lambda target: target
+
+
+@contextmanager
+def refused_together() -> Iterator[Wrap]:
+    """Let a question that is refused for several jobs be asked for none of them."""
+    with mock.patch.object(Asked, "alone", return_value=[]):
+        yield lambda target: target
+
+
+@contextmanager
+def operators_of_nobody() -> Iterator[Wrap]:
+    """Let a loop that sizes operators ask for another instance than was decided."""
+    asks = Sleepy.scale_operators
+
+    def more(flink: Sleepy, parallelism: Mapping[str, int], *how: Any) -> Any:
+        return asks(flink, {name: count + 1 for name, count in parallelism.items()}, *how)
+
+    with mock.patch.object(Sleepy, "scale_operators", more):
+        yield lambda target: target
+
+
+@contextmanager
+def operators_left_alone() -> Iterator[Wrap]:
+    """Let a loop see a rescale without end."""
+    with mock.patch.object(operators_loop, "redeployed", return_value=True):
+        yield lambda target: target
+
+
+@contextmanager
+def bounds_of_before() -> Iterator[Wrap]:
+    """Let a loop that sizes operators take back what the job's bounds no longer allow."""
+    with mock.patch.object(Executor, "_allowed", lambda _, mix: dict(mix)):
+        yield lambda target: target
+
+
+@contextmanager
+def no_day_ends() -> Iterator[Wrap]:
+    """Let a job be rescaled however often it was that day."""
+    with mock.patch.object(decide, "_budget", lambda decision, *_: decision):
+        yield lambda target: target
+
+
+@contextmanager
 def tick_that_raises() -> Iterator[Wrap]:
     """Let each tick raise."""
     with mock.patch.object(Process, "tick", side_effect=RuntimeError("planted")):
@@ -266,5 +316,11 @@ PLANTS: Mapping[str, Callable[[], Any]] = {
     "rows": rows_trusted,
     "order": samples_in_order,
     "old files": files_read_once,
+    "down": prometheus_never_asked_again,
+    "together": refused_together,
+    "another instance": operators_of_nobody,
+    "redeployed": operators_left_alone,
+    "bounds of before": bounds_of_before,
+    "budget": no_day_ends,
     "never fewer": never_fewer_after_a_restart,
 }

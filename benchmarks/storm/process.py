@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,17 +14,27 @@ from perdix.control.champions import ChampionRegistry, Champions
 from perdix.control.fleet import tick_fleet
 from perdix.control.fleet_report import FleetReport
 from perdix.control.live import Targets
+from perdix.control.operators.executor import Executor
+from perdix.control.operators.look import Look
+from perdix.control.operators.loop import looks
+from perdix.control.operators.memory import recall, remember
 from perdix.control.read_ahead import Hanging, JobsSource, ReadAhead
 from perdix.control.state.store import StateStore
 from perdix.control.tick_io import TickIO
+from perdix.policies.dataflow.build import build_dataflow_policy
 from perdix.settings.stream_job import StreamJob
+from perdix.settings.targets import FlinkSettings
 from perdix.targets.build import build_target
-from perdix.targets.contract import Target
-from perdix.targets.flink.target import Pace
+from perdix.targets.contract import Guard, Target, unguarded
+from perdix.targets.contract import Running as FlinkRunning
+from perdix.targets.flink.dataflow import DataflowReading
+from perdix.targets.flink.target import FlinkTarget, Pace
 
 Result = TypeVar("Result")
 INTERVAL_S = 60.0
 SOFT_DEADLINE_S = 25.0
+LOOK_S = 40.0  # between two looks of a loop that sizes operators: one is asleep for longer than its lease lasts
+OPERATORS = "ds2"  # the policy that sizes operators
 CHAMPIONS = "champions"  # the folder in which it keeps what it read of MLflow
 
 
@@ -70,40 +80,74 @@ def _pace(elapsed_s: Callable[[], float], waits: Callable[[float], bool]) -> Pac
     return Pace(lambda: elapsed_s() + waited[0], pause)
 
 
-class Process:
-    """A controller from its start to its end.
+@dataclass(frozen=True)
+class Surroundings:
+    """What a process meets, whichever it is.
 
-    ``true_s``: the world's epoch seconds, of which its own ``clock`` may know nothing.
+    ``url``: of the store.
+    ``clock``: what its clock says, epoch seconds; ``true_s``: the world's, of which it may know nothing.
     ``statement``: asked before each act on its store.
     ``waits``: lets time pass while a target waits for so many seconds; False where only that target's time is to pass.
     """
 
+    url: str
+    clock: Callable[[], float]
+    true_s: Callable[[], float]
+    machine: Machine
+    statement: Callable[[str], str | None]
+    waits: Callable[[float], bool]
+
+
+class Running:
+    """A process with its clock and its store; a clock of its host for what runs in it."""
+
+    def __init__(self, name: str, around: Surroundings) -> None:
+        self.name, self._around = name, around
+        self.pace = _pace(self.elapsed_s, around.waits)
+        self.disk = Disk(around.statement)
+        self._opened: StateStore | None = None
+        try:
+            self._opened = self.disk.open(around.url)
+        except BaseException:
+            Running.end(self)  # nothing else is open yet
+            raise
+        self.store = self._opened
+
+    def now_s(self) -> float:
+        """Return what its clock says: epoch seconds."""
+        return self._around.clock()
+
+    @property
+    def boot(self) -> str:
+        """Return the boot of its machine."""
+        return self._around.machine.boot
+
+    def elapsed_s(self) -> float:
+        """Return seconds since the machine was booted, which no step of the clock changes."""
+        return self._around.true_s() - self._around.machine.booted_s
+
+    def end(self) -> None:
+        """Close what the process had open, as its end does."""
+        self.disk.pull_the_plug()
+        if self._opened is not None:
+            self._opened.close()
+
+
+class Process(Running):
+    """A controller from its start to its end."""
+
     def __init__(
         self,
         name: str,
-        url: str,
         folder: Path,
-        clock: Callable[[], float],
+        around: Surroundings,
         *,
-        machine: Machine,
-        true_s: Callable[[], float],
-        waits: Callable[[float], bool],
         source: JobsSource,
-        statement: Callable[[str], str | None],
         registry: ChampionRegistry,
         wrapped: Callable[[Target], Target],
     ) -> None:
-        self.name = name
-        self._clock, self._true_s, self._machine = clock, true_s, machine
-        self._folder = folder
-        self.targets = Targets(partial(build_target, pace=_pace(self.elapsed_s, waits)))
-        self.disk = Disk(statement)
-        self.store: StateStore | None = None
-        try:
-            self.store = self.disk.open(url)
-        except BaseException:
-            self.end()
-            raise
+        super().__init__(name, around)
+        self.targets = Targets(partial(build_target, pace=self.pace))
         champions = Champions(folder / CHAMPIONS, registry)
 
         def target_of(job: StreamJob) -> Target:
@@ -112,26 +156,97 @@ class Process:
         ahead = ReadAhead(source, Hanging(), InTurn())
         self.io = TickIO(source, self.store, champions, target_of, tick_interval_s=INTERVAL_S, ahead=ahead)
 
-    def now_s(self) -> float:
-        """Return what its clock says: epoch seconds."""
-        return self._clock()
-
-    @property
-    def boot(self) -> str:
-        """Return the boot of its machine."""
-        return self._machine.boot
-
-    def elapsed_s(self) -> float:
-        """Return seconds since the machine was booted, which no step of the clock changes."""
-        return self._true_s() - self._machine.booted_s
-
     def tick(self, jobs: Sequence[StreamJob], heartbeat: Path) -> FleetReport:
         """Make one tick of the fleet."""
         return tick_fleet(jobs, self.io, self, holder=self.name, soft_deadline_s=SOFT_DEADLINE_S, heartbeat=heartbeat)
 
     def end(self) -> None:
         """Close what the process had open, as its end does."""
-        self.disk.pull_the_plug()
-        if self.store is not None:
-            self.store.close()
+        super().end()
         self.targets.close()
+
+
+class Loop(Running):
+    """``perdix operators --apply`` for one job, from its start to its end.
+
+    ``job``: as its file is now.
+    """
+
+    def __init__(
+        self, name: str, around: Surroundings, job: Callable[[], StreamJob], drowsy: Callable[[], object]
+    ) -> None:
+        super().__init__(name, around)
+        self._job = job
+        target = job().target
+        assert isinstance(target, FlinkSettings)
+        self._flink = Sleepy(FlinkTarget(target, job().name, pace=self.pace), drowsy)
+        self._looks: Iterator[Look] | None = None
+
+    @property
+    def begun(self) -> bool:
+        """Whether it looks already; before, what it cannot read ends it."""
+        return self._looks is not None
+
+    def look(self) -> Look | None:
+        """Look once more; the first time, only at where the counters stand: ``None``."""
+        if self._looks is not None:
+            return next(self._looks)
+        self._flink.first = self._flink.read_dataflow()
+        job = self._job().name
+        executor = Executor(self._flink, self._job(), self.store, self, self.name, LOOK_S)
+
+        def carried_out(look: Look) -> Look:
+            executor.job = self._job()
+            return executor.carry_out(look)
+
+        self._looks = looks(
+            self._flink,
+            build_dataflow_policy(OPERATORS),
+            lambda: self._job().bounds,
+            interval_s=LOOK_S,
+            carry_out=carried_out,
+            memory=recall(self.store, job, OPERATORS, self.now_s()),
+            remember=lambda now_s, memory: remember(self.store, job, OPERATORS, now_s, memory),
+            sleep=lambda _: None,
+        )
+        return None
+
+    def end(self) -> None:
+        """Close what the process had open, as its end does."""
+        super().end()
+        self._flink.close()
+
+
+class Sleepy:
+    """A Flink whose loop may fall asleep right before it looks whether it may still ask.
+
+    ``first``: what the next look finds, where that was read before.
+    """
+
+    def __init__(self, inner: FlinkTarget, sleep: Callable[[], object]) -> None:
+        self._inner, self._sleep = inner, sleep
+        self.first: DataflowReading | None = None
+
+    def read_dataflow(self) -> DataflowReading:
+        """Return what every operator did so far."""
+        found, self.first = self.first, None
+        return found or self._inner.read_dataflow()
+
+    def scale_operators(
+        self, parallelism: Mapping[str, int], idempotency_key: str, guard: Guard = unguarded
+    ) -> FlinkRunning:
+        """Ask, a little later perhaps."""
+
+        def late() -> None:
+            self._sleep()
+            guard()
+
+        return self._inner.scale_operators(parallelism, idempotency_key, late)
+
+    def requested_operators(self) -> Mapping[str, int]:
+        """Return what was asked for."""
+        return self._inner.requested_operators()
+
+    def close(self) -> None:
+        """Close the target."""
+        self._inner.close()

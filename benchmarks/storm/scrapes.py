@@ -41,7 +41,7 @@ class Scrapes:
         step_s = SCRAPING.interval_s
         series = emit(deployment.twin, SCRAPING, from_s=since_s - 2.0 * step_s, to_s=min(now_s, true_s) + 1e-3)
         for fault, began_s in self.faults(job.name):
-            series = _through(fault, began_s, true_s, series)
+            series = through(fault, began_s, true_s, series)
         return Reading(align(job.name, series, since_s, now_s, step_s))
 
     def read_jobs(self, jobs: Iterable[tuple[StreamJob, float]], now_s: float) -> Mapping[str, Reading | SourceError]:
@@ -55,7 +55,8 @@ class Scrapes:
         return found
 
 
-def _through(fault: Fault, began_s: float, true_s: float, series: list[Series]) -> list[Series]:
+def through(fault: Fault, began_s: float, true_s: float, series: list[Series]) -> list[Series]:
+    """Return what is known of some series through a fault."""
     match fault.kind:
         case "no metrics":
             if fault.what == "unreachable":

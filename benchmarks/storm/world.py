@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import logging
 import shutil
 import signal
@@ -10,27 +11,32 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
+
+from sqlalchemy.exc import SQLAlchemyError
 
 from benchmarks.storm.answers import BAD_ANSWERS, absurd, garbage, refusal
 from benchmarks.storm.climate import EPISODE_MIN, IDLE_MIN, MINUTE_S, START_S, STORM_MIN, Place, edited
 from benchmarks.storm.deployment import Deployment
 from benchmarks.storm.disk import FULL, GONE, LOCKED, READ_ONLY, files, writes
-from benchmarks.storm.faces import answer
+from benchmarks.storm.faces import Answer, answer
 from benchmarks.storm.faults import ALL, ASLEEP_S, KINDS, Fault
 from benchmarks.storm.flink_face import is_of_checkpoints
+from benchmarks.storm.flow import FLOW, Flow, FlowPlace, Mix, of_flow
 from benchmarks.storm.network import RefusedError, Request, Response, SilenceError, simulated
 from benchmarks.storm.oracles import Violation, Watch, concerned, quiet_since
-from benchmarks.storm.process import CHAMPIONS, INTERVAL_S, Killed, Machine, Process
+from benchmarks.storm.process import CHAMPIONS, INTERVAL_S, LOOK_S, Killed, Loop, Machine, Process, Surroundings
+from benchmarks.storm.prometheus import PrometheusServer, Scraped, Sources, connected_in
 from benchmarks.storm.registry import Registry, tables
 from benchmarks.storm.scrapes import Scrapes
 from perdix.control.clock import PROCESS
+from perdix.control.sources import LiveSource
 from perdix.control.state.schema import StateError
 from perdix.control.state.store import StateStore
 from perdix.models.registry import FORECAST
 from perdix.settings.stream_job import StreamJob
-from perdix.targets.contract import Guard, Running, Target, unguarded
+from perdix.targets.contract import Guard, Running, Target, TargetError, unguarded
 
 LYING = frozenset(
     {"stale read", "absurd read", "forgotten write", "garbage", "lost answer", "never settles", "forgets", "by hand"}
@@ -48,7 +54,7 @@ class Controller:
 
     name: str
     next_s: float
-    process: Process | None = None
+    process: Process | Loop | None = None
     busy: bool = False
     boundaries: int = 0
     counted_min: int = -1
@@ -58,6 +64,7 @@ class Controller:
     late_s: float = 0.0  # by which its present request left late
     version: int = 0  # of the target when it was to leave
     job: str = ""  # whose target it asks
+    operates: bool = False  # it is a loop that sizes operators
     done: set[Fault] = field(default_factory=set)
     awake_until_s: dict[str, float] = field(default_factory=dict)  # by job
 
@@ -83,6 +90,7 @@ class World:
     ``apart``: whether each process is on a machine of its own, of whose boot no other knows.
     ``calm``: the run of the same climate without faults, to compare with.
     ``wrapped``: put around each target: for bugs that are planted.
+    ``flow``: a job whose operators as many loops size as there are controllers.
     ``crash_at``: number of the boundary, counted from the episode's begin, at which the first controller dies.
     """
 
@@ -98,6 +106,7 @@ class World:
         calm: Run | None = None,
         wrapped: Callable[[Target], Target] = lambda target: target,
         crash_at: int | None = None,
+        flow: FlowPlace | None = None,
     ) -> None:
         self.faults = tuple(faults)
         self.now_s = float(START_S)
@@ -110,8 +119,18 @@ class World:
         self.deployments = {place.job.name: self._deployed(place) for place in places}
         gap_s = INTERVAL_S / controllers
         self.controllers = [Controller(f"c{k}", START_S + INTERVAL_S + k * gap_s) for k in range(controllers)]
+        self.flow = None if flow is None else Flow(flow, lambda kind: self.active(kind, FLOW))
+        if self.flow is not None:
+            gap_s = LOOK_S / controllers
+            self.controllers += [
+                Controller(f"o{k}", START_S + LOOK_S + k * gap_s, operates=True) for k in range(controllers)
+            ]
+        self._fleets = controllers
         self._running: list[Controller] = []
         self._scrapes = Scrapes(self.deployments, self._of_metrics, lambda: self.now_s, self._reads)
+        self._prometheus = PrometheusServer(
+            Scraped(self.deployments, self._of_metrics, lambda: self.now_s), self.pass_time
+        )
         self._machine = None if apart else Machine("kernel:1", START_S - UP_S)
         self._tables = cache(lambda: tables(places))
         self.idle: dict[str, int] = {}
@@ -177,13 +196,20 @@ class World:
             self.now_s = max(self.now_s, float(self._end_s))
             for deployment in self.deployments.values():
                 deployment.catch_up(self.now_s)
+            if self.flow is not None:
+                self.flow.catch_up(self.now_s)
             if not self.watch.found:
                 self._judge(auditor)
             rows = len(auditor.ledger.decisions(limit=1_000_000))
-        ends = {name: deployment.twin.scale_out for name, deployment in self.deployments.items()}
+        ends = self._sizes()
         found = tuple(self.watch.found)
         made, struck = self.watch.decisions, frozenset(self.struck)
         return Run(self._steps, found, ends, made, self._boundaries, rows, dict(self.idle), struck)
+
+    def _sizes(self) -> dict[str, int]:
+        """Return the workers of each job; of one whose operators are sized, their instances."""
+        found = {name: deployment.twin.scale_out for name, deployment in self.deployments.items()}
+        return found if self.flow is None else {**found, FLOW: self.flow.total}
 
     def marching(self, every: int) -> Iterator[int]:
         """Run to the end whatever is violated, and yield after every so many steps."""
@@ -209,7 +235,7 @@ class World:
     def _judge(self, auditor: StateStore) -> None:
         calm = self._calm
         alone: Mapping[str, Sequence[object]] = {}
-        if calm is not None and len(self.controllers) == 1 and self._crash_at is None:
+        if calm is not None and self._fleets == 1 and self._crash_at is None:
             touched = concerned(self.faults, list(self.deployments))
             alone = {name: made for name, made in calm.decisions.items() if name not in touched}
         self.watch.ended(auditor, calm, alone)
@@ -223,10 +249,11 @@ class World:
         self.now_s = max(self.now_s, first.next_s)
         self._boot()
         if not self.idle and self.minute >= STORM_MIN + IDLE_MIN:
-            self.idle = {name: deployment.twin.scale_out for name, deployment in self.deployments.items()}
+            self.idle = self._sizes()
         self._step(first)
         late = max(self.now_s - first.next_s, 0.0)
-        first.next_s += INTERVAL_S * (1 + late // INTERVAL_S)
+        every_s = LOOK_S if first.operates else INTERVAL_S
+        first.next_s += every_s * (1 + late // every_s)
         return True
 
     def pass_time(self, seconds: float) -> None:
@@ -271,6 +298,9 @@ class World:
             with _patience():
                 if controller.process is None:
                     controller.process = self._started(controller)
+                if isinstance(controller.process, Loop):
+                    self._looked(controller, controller.process, began_s)
+                    return
                 controller.jobs = self._jobs()
                 report = controller.process.tick(controller.jobs, self._heartbeat(controller))
             self.watch.ticked(report, self._auditor, self.now_s - began_s)
@@ -292,26 +322,52 @@ class World:
             self._running.pop()
             controller.busy = controller.doomed = False
 
+    def _looked(self, controller: Controller, loop: Loop, began_s: float) -> None:
+        """Let a loop look once; one that cannot even begin ends, to be started again by whoever watches it."""
+        controller.jobs, begins = [self._flow_job()], not loop.begun
+        try:
+            look = loop.look()
+        except (TargetError, SQLAlchemyError):
+            if not begins:
+                raise
+            self._end(controller)
+            return
+        if look is not None and self.flow is not None:
+            self.watch.looked(self.flow, look, self._auditor, self.now_s - began_s)
+
+    def _flow_job(self) -> StreamJob:
+        """Return the job whose operators are sized, as its file is now, or was last if it is gone."""
+        assert self.flow is not None
+        edit = self.active("job file", FLOW)
+        at = [self.flow.place.job] if edit is None or not edit.what.startswith("at ") else []
+        return at[0] if at or edit is None else edited(self.flow.place.job, edit.what)[0]
+
     def _jobs(self) -> list[StreamJob]:
         """Return the jobs as their files are now."""
         edits = ((job, self.active("job file", job.name)) for job in self._ordered)
         return [job_left for job, edit in edits for job_left in ([job] if edit is None else edited(job, edit.what))]
 
-    def _started(self, controller: Controller) -> Process:
+    def _started(self, controller: Controller) -> Process | Loop:
         folder = self._folder / controller.name
         folder.mkdir(exist_ok=True)
         controller.starts += 1
         alone = Machine(f"{PROCESS}{controller.name}-{controller.starts}", self.now_s)
+        around = Surroundings(
+            self._url,
+            lambda: self._clock_s(controller),
+            lambda: self.now_s,
+            self._machine or alone,
+            lambda statement: self._statement(controller, statement),
+            lambda seconds: self._waits(controller, seconds),
+        )
+        if controller.operates:
+            drowsy = partial(self._slept, controller, "asleep before asking")
+            return Loop(controller.name, around, self._flow_job, drowsy)
         return Process(
             controller.name,
-            self._url,
             folder,
-            lambda: self._clock_s(controller),
-            machine=self._machine or alone,
-            true_s=lambda: self.now_s,
-            waits=lambda seconds: self._waits(controller, seconds),
-            source=self._scrapes,
-            statement=lambda statement: self._statement(controller, statement),
+            around,
+            source=Sources(self._scrapes, LiveSource(connected_in(self.pass_time))),
             registry=Registry(
                 self._tables,
                 lambda kind: self.active(kind, ALL),
@@ -425,12 +481,18 @@ class World:
     def _exchange(self, request: Request) -> Response:
         controller = self._running[-1]
         kind, _, job = request.host.partition(".")
-        before_s, controller.job, controller.version = self.now_s, job, self.deployments[job].version
+        if kind == "prometheus":
+            self._boundary(controller, may_pause=True)
+            found = self._prometheus.answer(request)
+            self._boundary(controller, may_pause=True)
+            return found
+        asked = self.flow if job == FLOW and self.flow is not None else self.deployments[job]
+        before_s, controller.job, controller.version = self.now_s, job, asked.version
         self._boundary(controller, may_pause=True)
         if request.method == "PUT":
             self._slept(controller, "asleep while sending")
         controller.late_s = self.now_s - before_s
-        response = self._served(controller, kind, self.deployments[job], request)
+        response = self._served(controller, kind, asked, request)
         self._boundary(controller, may_pause=True)
         return response
 
@@ -441,7 +503,7 @@ class World:
             self.pass_time(seconds)
         return slow
 
-    def _served(self, controller: Controller, kind: str, deployment: Deployment, request: Request) -> Response:
+    def _served(self, controller: Controller, kind: str, deployment: Deployment | Flow, request: Request) -> Response:
         job = deployment.place.job.name
         if self.active("refused", job) is not None:
             raise RefusedError
@@ -454,6 +516,28 @@ class World:
         status = self.active("status", job)
         if status is not None:
             return refusal(kind, int(status.amount))
+        by = self._of_operators if isinstance(deployment, Flow) else self._of_workers
+        code, document = by(controller, kind, deployment, request)  # type: ignore[arg-type]
+        if self.active("lost answer", job) is not None:
+            self.pass_time(request.timeout_s)
+            raise SilenceError
+        return self._worded(job, request, Response.of(code, document), document)
+
+    def _of_operators(self, controller: Controller, _: str, flow: Flow, request: Request) -> Answer:
+        asked: list[Mix] = []
+        body = json.loads(request.body) if request.body else None
+        sent = request.method, request.path, request.query, body
+        found = of_flow(flow, flow.reported(self.now_s), sent, asked.append)
+        for wanted in asked:
+            if controller.late_s > LEAST_LEASE_S:
+                flow.ask(self.now_s, wanted, "", "")
+                continue
+            decision_id = self.watch.asked_operators(flow, controller.jobs[0], wanted, controller.name, self._auditor)
+            flow.ask(self.now_s, wanted, controller.name, decision_id)
+        return found
+
+    def _of_workers(self, controller: Controller, kind: str, deployment: Deployment, request: Request) -> Answer:
+        job = deployment.place.job.name
         asked: list[tuple[int, str]] = []
         state = deployment.reported(self.now_s)
         code, document = answer(
@@ -472,10 +556,7 @@ class World:
             given = next(settings for settings in controller.jobs if settings.name == job)
             decision_id = self.watch.asked(deployment, given, (scale_out, key), controller.name, self._auditor)
             deployment.ask(self.now_s, scale_out, controller.name, decision_id)
-        if self.active("lost answer", job) is not None:
-            self.pass_time(request.timeout_s)
-            raise SilenceError
-        return self._worded(job, request, Response.of(code, document), document)
+        return code, document
 
     def _worded(self, job: str, request: Request, answered: Response, document: object) -> Response:
         """Return what reaches the client of an answer."""

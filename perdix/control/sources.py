@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -61,9 +62,11 @@ def since_s(job: StreamJob, now_s: float, newest_s: float | None, tick_interval_
     return earliest_s if newest_s is None or newest_s > now_s + AHEAD_S else max(min(usual_s, newest_s), earliest_s)
 
 
-def connected(source: PrometheusSource) -> Prometheus:
+def connected(
+    source: PrometheusSource, *, largest_bytes: int = LARGEST_ANSWER_BYTES, sleep: Callable[[float], None] = time.sleep
+) -> Prometheus:
     """Return a client with time-outs that fit a tick: a server that does not answer costs seconds, not the minute."""
-    return Prometheus(source, timeout_s=3.0, deadline_s=8.0, attempts=2, largest_bytes=LARGEST_ANSWER_BYTES)
+    return Prometheus(source, timeout_s=3.0, deadline_s=8.0, attempts=2, largest_bytes=largest_bytes, sleep=sleep)
 
 
 class LiveSource:

@@ -15,14 +15,17 @@ from benchmarks.storm.climate import START_S, places
 from benchmarks.storm.crashes import crashes
 from benchmarks.storm.disk import Disk
 from benchmarks.storm.episodes import Episode, Player, episode
-from benchmarks.storm.faults import Fault
+from benchmarks.storm.faults import ODD_ANSWERS, Fault
 from benchmarks.storm.flink_face import CHECKPOINTS
-from benchmarks.storm.network import Request, Response
+from benchmarks.storm.network import Request, Response, simulated
 from benchmarks.storm.oracles import Violation, quiet_since
 from benchmarks.storm.planted import PLANTS
+from benchmarks.storm.prometheus import connected_in
 from benchmarks.storm.soak import EVERY, FLAT_MIB, steady
 from benchmarks.storm.world import World
+from perdix.control.sources import LiveSource, Reading
 from perdix.control.state.ledger import Entry, Intent, State
+from perdix.telemetry.metrics import SCALE_OUT, THROUGHPUT, WORKLOAD
 
 SLICE = frozenset(
     {"refused", "status", "lost answer", "slow", "no metrics", "crash", "restart", "down", "registry gone"}
@@ -64,6 +67,7 @@ def test_a_violation_is_shrunk_to_the_fault_that_it_takes():
         assert player.shrunk(planted, found, compared=False).faults == ()
 
 
+TAKEN_BACK = (Fault("never settles", "flow", 9, 20), Fault("job file", "flow", 15, 14, 0.0, "at least 6"))
 PLANTED = [
     ("lease", "ledger", Episode(2, 2, (Fault("asleep before asking", "c0", 1, 25),), 12)),
     ("outcome", "ledger", Episode(2, 2, (), 12)),
@@ -81,6 +85,14 @@ PLANTED = [
     ("old files", "bounds", Episode(2, 1, (Fault("job file", "job-0", 2, 9, 0.0, "advises"),), 10)),
     ("old files", "bounds", Episode(2, 1, (Fault("job file", "job-0", 2, 9, 0.0, "at least 6"),), 10)),
     ("order", "served again", Episode(2, 1, (Fault("repeated metrics", "job-0", 3, 9),), 10)),
+    ("down", "served again", Episode(12, 1, (Fault("prometheus status", "job-0", 2, 3, 503.0),), 10)),
+    ("together", "served again", Episode(13, 1, (Fault("prometheus status", "job-0", 2, 9, 503.0),), 10)),
+    ("lease", "ledger", Episode(14, 2, (Fault("asleep before asking", "o0", 1, 25),), 16)),
+    ("outcome", "ledger", Episode(14, 1, (), 14)),
+    ("another instance", "ledger", Episode(14, 1, (), 14)),
+    ("bounds of before", "bounds", Episode(14, 1, TAKEN_BACK, 26)),
+    ("budget", "rescales per day", Episode(10, 1, (), 34)),
+    ("redeployed", "served again", Episode(14, 1, (), 10)),
     ("window", "no scale-in on doubtful data", Episode(1, 1, (Fault("partial metrics", "job-0", 3, 12, 0.8),), 12)),
 ]
 
@@ -274,6 +286,34 @@ def test_every_statement_and_commit_passes_the_simulated_disk_whoever_executes_i
     store.close()
     words = [statement.split(maxsplit=1)[0] for statement in met]
     assert words == ["BEGIN", "UPDATE", "INSERT", "COMMIT", "BEGIN", "SELECT", "COMMIT"]
+
+
+@pytest.mark.parametrize("climate", [12, 13])
+def test_a_prometheus_of_the_storm_shows_what_its_twins_do(climate: int, tmp_path: Path):
+    world = World(places(climate, tmp_path), (), tmp_path)
+    world.now_s = START_S + 600.0
+    with simulated(world._prometheus.answer):
+        found = LiveSource().read_jobs([(job, world.now_s - 300.0) for job in world._ordered], world.now_s)
+    for name, read in found.items():
+        assert isinstance(read, Reading)
+        twin = world.deployments[name].twin
+        newest = {name: float(values[-1]) for name, values in read.window.job_metrics.items()}
+        assert newest[SCALE_OUT.name] == twin.scale_out
+        assert newest[WORKLOAD.name] == pytest.approx(float(twin.arrivals(twin.now_s - 30, 1)[0]), rel=0.05)
+        assert read.window.worker_metric(THROUGHPUT.name)[-1].sum() == pytest.approx(newest[WORKLOAD.name], rel=0.05)
+        assert read.warnings == ()
+
+
+@pytest.mark.parametrize("what", [*BAD_ANSWERS, *ODD_ANSWERS])
+def test_no_answer_about_one_job_costs_another_of_the_same_server_its_metrics(what: str, tmp_path: Path):
+    fault = Fault("prometheus garbage", "job-0", 0, 20, what=what)
+    world = World(places(13, tmp_path), (fault,), tmp_path)
+    world.now_s = START_S + 600.0
+    with simulated(world._prometheus.answer):
+        live = LiveSource(connected_in(lambda _: None))
+        found = live.read_jobs([(job, world.now_s - 300.0) for job in world._ordered], world.now_s)
+    assert isinstance(found["job-1"], Reading)
+    assert found["job-1"].window.job_metric(WORKLOAD.name)[-1] > 0.0
 
 
 def test_a_controller_that_stands_still_at_the_end_of_a_fault_is_not_awake_yet():

@@ -1,0 +1,260 @@
+"""A Flink job whose operators are sized one by one: its twin, what surrounds it, and its REST API as a function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from benchmarks.storm.climate import EPISODE_MIN, IDLE, IDLE_MIN, MINUTE_S, PLATEAU_MIN, RAMP_MIN, START_S, STORM_MIN
+from benchmarks.storm.faults import Fault
+from benchmarks.storm.flink_face import JID, JOB, Answer, cluster_or_checkpoint, missing
+from perdix.settings.stream_job import Bounds, Objectives, StreamJob
+from perdix.settings.targets import FlinkSettings
+from perdix.telemetry.window import Values
+from perdix.twin.dataflow.job import DataflowTwin
+from perdix.twin.dataflow.parameters import DataflowParameters
+
+FLOW = "flow"
+MOST = 12
+WARM_S = 600
+LOW_PER_S, HIGH_PER_S, WAVE_MIN = 8_000.0, 40_000.0, 10
+IDS = {"lines": "l" * 32, "split": "s" * 32, "count": "c" * 32}
+KEPT = 40
+Mix = Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class FlowState:
+    """What the JobManager can tell."""
+
+    running: Mix
+    asked: Mix
+    settled: bool
+    slots: int
+
+
+@dataclass(frozen=True)
+class FlowChange:
+    """Other instances were asked for: by a loop, or (``by`` is empty) by the world."""
+
+    to: Mix
+    by: str = ""
+    decision_id: str = ""
+
+
+@dataclass(frozen=True)
+class FlowPlace:
+    """The job, and which kind of cluster it runs on: see :mod:`benchmarks.storm.flink_face`."""
+
+    job: StreamJob
+    seed: int
+
+
+@dataclass
+class Flow:
+    """The job's world. ``active`` finds a fault of it that goes on now."""
+
+    place: FlowPlace
+    active: Callable[[str], Fault | None]
+    twin: DataflowTwin = field(init=False)
+    asked: dict[str, int] = field(init=False)
+    version: int = 1
+    changes: list[FlowChange] = field(default_factory=list)
+    checkpoints: int = 0
+    did: dict[str, list[Values]] = field(default_factory=dict)  # what the subtasks of each operator did so far
+    _since: tuple[int, int] = (0, 0)  # of which deployment, and up to when
+    _seen: list[tuple[float, FlowState]] = field(default_factory=list)
+    _done: set[Fault] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.twin = DataflowTwin(_parameters(), self.place.seed, start_s=START_S - WARM_S)
+        self.twin.step(WARM_S)
+        self.asked = dict(self.twin.requested)
+
+    @property
+    def total(self) -> int:
+        """Instances that run."""
+        return sum(self.twin.parallelism.values())
+
+    @property
+    def keeps_up(self) -> bool:
+        """Whether no more waits than comes in two minutes, or it is being worked off."""
+        lag, per_s = self.twin.lag_records["lines"], self.twin.target_per_s()["lines"]
+        before = float(self.twin.ledger.between(self.twin.now_s - self.twin.start_s - 60).lag[0, 0])
+        return lag <= 120.0 * per_s or lag < before
+
+    def runs_since(self, at_s: float) -> bool:
+        """Whether it runs undisturbed since then."""
+        return self.twin.settled and self.twin.started_s <= at_s
+
+    def catch_up(self, now_s: float) -> None:
+        """Let the twin live up to now."""
+        self._once()
+        self.twin.step(max(int(now_s) - self.twin.now_s, 0))
+        self._count()
+        self._deliver()
+        state = self._state()
+        if not self._seen or self._seen[-1][1] != state:
+            self._seen = [*self._seen[-KEPT:], (now_s, state)]
+
+    def _count(self) -> None:
+        """Add what its subtasks did since the last look; those that are new begin at 0."""
+        twin, (started_s, until_s) = self.twin, self._since
+        if twin.settled and twin.started_s != started_s:
+            self.did, until_s = {}, twin.started_s
+        for name, window in twin.windows(until_s).items():
+            idle_s = np.maximum(window.window_s - window.useful_s - window.back_pressured_s, 0.0)
+            new = [window.useful_s, window.back_pressured_s, idle_s, window.processed, window.produced]
+            self.did[name] = [before + more for before, more in zip(self.did.get(name, np.zeros(5)), new, strict=True)]
+        self._since = twin.started_s, twin.now_s
+
+    def reported(self, now_s: float) -> FlowState:
+        """Return what the JobManager says, which may be old."""
+        self.catch_up(now_s)
+        stale = self.active("stale read")
+        if stale is None:
+            return self._state()
+        until_s = now_s - 60.0 * stale.amount
+        return next((state for at_s, state in reversed(self._seen) if at_s <= until_s), self._seen[0][1])
+
+    def ask(self, now_s: float, wanted: Mix, by: str, decision_id: str) -> None:
+        """Take a request of a loop."""
+        self.catch_up(now_s)
+        if self.active("forgotten write") is None:
+            self._wanted(wanted, by, decision_id)
+
+    def _wanted(self, wanted: Mix, by: str = "", decision_id: str = "") -> None:
+        if wanted != self.asked:
+            self.asked = dict(wanted)
+            self.version += 1
+            self.changes.append(FlowChange(self.asked, by, decision_id))
+            self._deliver()
+
+    def _state(self) -> FlowState:
+        settled = self.twin.settled and self.twin.requested == self._deliverable()
+        return FlowState(dict(self.twin.parallelism), dict(self.asked), settled, self._slots())
+
+    def _slots(self) -> int:
+        short = self.active("short of slots")
+        return MOST if short is None else int(short.amount)
+
+    def _deliverable(self) -> dict[str, int]:
+        return {name: min(count, self._slots()) for name, count in self.asked.items()}
+
+    def _deliver(self) -> None:
+        wanted = self._deliverable()
+        if wanted != self.twin.requested and self.active("never settles") is None:
+            self.twin.rescale(wanted, f"{self.version}:{self.twin.now_s}:{wanted}")
+
+    def _once(self) -> None:
+        by_hand = self.active("by hand")
+        if by_hand is not None and by_hand not in self._done:
+            self._done.add(by_hand)
+            self._wanted({**self.asked, "count": int(by_hand.amount)})
+
+
+def flow_job(number: int) -> FlowPlace:
+    """Return the job of climate ``number``; the loop that sizes operators wants one that only advises."""
+    job = StreamJob(
+        name=FLOW,
+        bounds=Bounds(minimum=1, maximum=MOST),
+        objectives=Objectives(rescales_per_day=1_000),
+        target=FlinkSettings.model_validate({"url": f"http://flink.{FLOW}"}),
+    )
+    return FlowPlace(job, number)
+
+
+def of_flow(flow: Flow, state: FlowState, request: tuple[str, str, str, Any], ask: Callable[[Mix], None]) -> Answer:
+    """Answer ``(method, path, query, body)``; ``ask`` hands on what is asked for."""
+    method, path, query, given = request
+    found = cluster_or_checkpoint(flow, state.slots, method, path)
+    if found is not None:
+        return found
+    if path == f"{JOB}/resource-requirements":
+        if method == "PUT":
+            ask({name: given[vertex]["parallelism"]["upperBound"] for name, vertex in IDS.items()})
+            return 200, {}
+        return 200, {IDS[k]: {"parallelism": {"lowerBound": 1, "upperBound": n}} for k, n in state.asked.items()}
+    if path == JOB:
+        return 200, _job(flow, state)
+    name = next((name for name, vertex in IDS.items() if f"/vertices/{vertex}" in path), None)
+    if name is None:
+        return missing(path)
+    if path.endswith("/subtasks/metrics"):
+        waits = f"0.Source__{name}.pendingRecords"
+        return 200, [{"id": waits, "sum": flow.twin.lag_records[name]} if "get=" in query else {"id": waits}]
+    return 200, {"subtasks": _subtasks(flow, name)}
+
+
+def _job(flow: Flow, state: FlowState) -> dict[str, Any]:
+    twin = flow.twin
+    vertices = [
+        {
+            "id": IDS[name],
+            "name": name,
+            "parallelism": count,
+            "maxParallelism": 128,
+            "status": "RUNNING",
+            "tasks": {"RUNNING": count if twin.settled else 0},
+        }
+        for name, count in state.running.items()
+    ]
+    feeds = {name: [{"id": IDS[up], "ship_strategy": "HASH"}] for up, name in twin.graph.edges}
+    return {
+        "jid": JID,
+        "name": FLOW,
+        "state": "RUNNING" if twin.settled else "RESTARTING",
+        "now": 1_000 * twin.now_s,
+        "timestamps": {"RUNNING": 1_000 * twin.started_s},
+        "vertices": vertices,
+        "plan": {"jid": JID, "nodes": [{"id": IDS[name], "inputs": feeds.get(name, [])} for name in IDS]},
+    }
+
+
+def _subtasks(flow: Flow, name: str) -> list[dict[str, Any]]:
+    """Return what the subtasks of an operator did since they began; nothing yet of those that only begin."""
+    twin, did = flow.twin, flow.did.get(name)
+    found = []
+    for k in range(twin.parallelism[name]):
+        busy_s, waited_s, idle_s, read, written = (0.0,) * 5 if did is None else (float(each[k]) for each in did)
+        counted = {
+            "read-records": int(read),
+            "write-records": int(written),
+            "write-records-complete": did is not None,
+            "accumulated-busy-time": int(1_000.0 * busy_s),
+            "accumulated-backpressured-time": int(1_000.0 * waited_s),
+            "accumulated-idle-time": int(1_000.0 * idle_s),
+        }
+        found.append(
+            {"subtask": k, "start-time": 1_000 * twin.started_s, "metrics": counted, "taskmanager-id": f"tm-{k}"}
+        )
+    return found
+
+
+def _parameters() -> DataflowParameters:
+    calm_min = IDLE_MIN + RAMP_MIN + PLATEAU_MIN
+    rates = {
+        minute: HIGH_PER_S if minute // WAVE_MIN % 2 else LOW_PER_S for minute in range(0, STORM_MIN, WAVE_MIN)
+    } | {
+        EPISODE_MIN - calm_min: IDLE * HIGH_PER_S,
+        EPISODE_MIN - RAMP_MIN - PLATEAU_MIN: HIGH_PER_S / 2.0,
+        EPISODE_MIN - PLATEAU_MIN - RAMP_MIN // 2: HIGH_PER_S,
+    }
+    phases = [{"from_s": 0, "per_s": LOW_PER_S}]
+    phases += [{"from_s": WARM_S + MINUTE_S * minute, "per_s": per_s} for minute, per_s in sorted(rates.items())]
+    worker = {"start": 4, "maximum": MOST, "buffer_records": 20_000}
+    return DataflowParameters.model_validate(
+        {
+            "name": FLOW,
+            "operators": {
+                "lines": {"source": {"kind": "log", "phases": phases}, "cost_us": 5.0, "start": 4, "maximum": MOST},
+                "split": {"inputs": ["lines"], "selectivity": 2.0, "cost_us": 110.0, **worker},
+                "count": {"inputs": ["split"], "selectivity": 0.0, "cost_us": 70.0, "keyed": True, **worker},
+            },
+            "noise": {"speed": 0.01},
+            "restart": {"standstill": {"median_s": 25, "spread": 0.2}},
+        }
+    )
