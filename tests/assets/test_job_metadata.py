@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from perdix.assets.job_metadata import metadata_of
-from perdix.assets.job_picture import job_picture
+from perdix.assets.job_metadata import job_picture, metadata_of
 from perdix.control.course import JobCourse
 from perdix.control.explain import Explanation
 from perdix.models.forecasting.contract import Forecast
