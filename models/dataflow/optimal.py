@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from perdix.models.dataflow.graph import Dataflow, Operator
 from perdix.models.dataflow.rates import OperatorRates
-from perdix.models.dataflow.rates_table import Counts, Flags, RatesTable
 from perdix.telemetry.window import Values
 
 PerSource = Mapping[str, float | Sequence[float] | Values]
@@ -62,6 +62,51 @@ class Sizing:
         if self.minimum < 1 or (self.maximum is not None and self.maximum < self.minimum):
             most = "any number" if self.maximum is None else self.maximum
             raise ValueError(f"bounds of {self.minimum} to {most} of instances; give 1 or more, the smaller first")
+
+
+Counts = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class RatesTable:
+    """Rates of all windows and operators as arrays ``(windows, operators)``; NaN: not known."""
+
+    reported: Flags
+    instances: Counts
+    true_in: Values
+    true_out: Values
+    observed_in: Values
+    observed_out: Values
+    sent: Mapping[tuple[str, str], Values]
+
+    @classmethod
+    def of(
+        cls, graph: Dataflow, windows: Sequence[Mapping[str, OperatorRates]], running: Mapping[str, int]
+    ) -> RatesTable:
+        """Return rates by window and operator; an operator that did not report has the instances of ``running``."""
+        shape = (len(windows), len(graph))
+        reported, instances = np.zeros(shape, dtype=np.bool_), np.ones(shape, dtype=np.int64)
+        columns = np.full((4, *shape), np.nan)
+        sent = {(up, down): np.full(len(windows), np.nan) for up, down in graph.edges}
+        for row, window in enumerate(windows):
+            for index, name in enumerate(graph.names):
+                instances[row, index] = running.get(name, 1)
+                rates = window.get(name)
+                if rates is None:
+                    continue
+                reported[row, index], instances[row, index] = True, rates.instances
+                columns[:, row, index] = (
+                    rates.true_processing_per_s,
+                    rates.true_output_per_s,
+                    rates.observed_processing_per_s,
+                    rates.observed_output_per_s,
+                )
+                for down in rates.sent_per_s:
+                    if (name, down) in sent:
+                        sent[name, down][row] = rates.sent_per_s[down]
+        columns[~(np.isfinite(columns) & (columns >= 0))] = np.nan  # a rate cannot be infinite or below zero
+        return cls(reported, instances, columns[0], columns[1], columns[2], columns[3], sent)
 
 
 @dataclass(frozen=True)
