@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from perdix.models.sampling.contract import SamplingRule
-from perdix.models.sampling.course import next_size, rule_called
+from perdix.models.sampling.course import FixedStep, next_size, rule_called
 from perdix.models.sampling.dynamic_step import DynamicStep
-from perdix.models.sampling.fixed_step import FixedStep
 from perdix.settings.size_grid import Axis, Grid, GridPoint
 
 Performance = Callable[[int], float | None]

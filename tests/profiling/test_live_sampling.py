@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from perdix.models.sampling.fixed_step import FixedStep
+from perdix.models.sampling.course import FixedStep
 from perdix.models.sampling.samples import OperatorSamples
 from perdix.profiling.live.commands import CommandError
 from perdix.profiling.live.sampling import LiveSamplingInstances

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perdix.models.sampling.course import FixedStep
 from perdix.models.sampling.dynamic_step import DynamicStep
-from perdix.models.sampling.fixed_step import FixedStep
 from perdix.models.sampling.samples import OperatorSamples
 from perdix.profiling.convergence import Convergence
 from perdix.profiling.sampling import SamplingPlan, SamplingProgress, converged_performance, sample_operator
