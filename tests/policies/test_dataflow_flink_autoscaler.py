@@ -12,8 +12,7 @@ import pytest
 from perdix.models.dataflow.graph import Dataflow, Operator
 from perdix.policies.contract import Reason
 from perdix.policies.dataflow.contract import DataflowDecision, DataflowSituation
-from perdix.policies.dataflow.flink_autoscaler import FlinkAutoscaler
-from perdix.policies.dataflow.flink_memory import Memory
+from perdix.policies.dataflow.flink_autoscaler import FlinkAutoscaler, Memory
 from perdix.policies.flink_autoscaler.options import FlinkAutoscalerOptions
 from tests.policies.steady_dataflow import NOW_S, Steady, Truth, chain, configurations, follow, heron_word_count
 
