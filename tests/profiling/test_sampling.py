@@ -13,8 +13,13 @@ from hypothesis import strategies as st
 from perdix.models.sampling.course import FixedStep
 from perdix.models.sampling.dynamic_step import DynamicStep
 from perdix.models.sampling.samples import OperatorSamples
-from perdix.profiling.convergence import Convergence
-from perdix.profiling.sampling import SamplingPlan, SamplingProgress, converged_performance, sample_operator
+from perdix.profiling.sampling import (
+    Convergence,
+    SamplingPlan,
+    SamplingProgress,
+    converged_performance,
+    sample_operator,
+)
 from perdix.profiling.sampling_instance import Observed, SamplingError
 from perdix.profiling.twin_sampling import TwinSamplingInstances
 from perdix.settings.size_grid import Axis, Grid
