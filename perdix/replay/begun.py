@@ -4,7 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from perdix.control.champions import FleetChampions
+import numpy as np
+import orjson
+
+from perdix.control.champions import ChampionRow, FleetChampions
+from perdix.models.latency.selection import FAMILIES
+from perdix.models.profiling.profile import Profile
+from perdix.models.profiling.profiled import Profiled
+from perdix.models.profiling.tmax import HighestRates
+from perdix.models.registry import LATENCY
+from perdix.profiling.campaign import profile
+from perdix.profiling.plan import plan_for
+from perdix.profiling.recording import Recording
+from perdix.profiling.twin_deployments import TwinDeployments
+from perdix.replay.case import Case
+from perdix.twin.job import JobTwin
 
 
 @dataclass(frozen=True)
@@ -14,3 +28,39 @@ class Begun:
     champions: FleetChampions
     worker_s: float  # worker-seconds that profiling or sampling took
     notes: tuple[str, ...] = ()  # what could not be measured, and why
+
+
+NEED_A_PROFILE = ("phoebe", "twres")
+RECORDED_S = 600
+STEPS_TO_PEAK = 10  # rates up to what the largest scale-out takes: half as many as in the paper, at half the cost
+
+
+def profiled(case: Case, twin: JobTwin) -> Begun | None:
+    """Profile the case's job for a policy that needs it; ``None`` for any other.
+
+    What was recorded is the workload of the ten minutes that the run begins with, a constant one where nothing arrives
+    in them; the deployments are other workers with other keys than the twin's own.
+    """
+    if case.contender.settings.name not in NEED_A_PROFILE:
+        return None
+    maximum = twin.parameters.workers.maximum if case.bounds is None else case.bounds.maximum
+    minimum = 1 if case.bounds is None else case.bounds.minimum
+    plan = plan_for(minimum, maximum, twin.true_capacity(maximum), steps_to_peak=STEPS_TO_PEAK)
+    recorded = twin.arrivals(twin.now_s, RECORDED_S)
+    recording = Recording(recorded if recorded.any() else np.ones(RECORDED_S))
+    deployments = TwinDeployments(case.parameters, recording, case.seed, scraping=case.scraping)
+    found = profile(case.parameters.name, plan, deployments)
+    trained = profiled_of(found, case.contender.latency_family, case.seed)
+    row = ChampionRow(trained.latency.family, orjson.dumps(trained.to_state()).decode(), 1)
+    return Begun(FleetChampions(LATENCY, 1, {case.parameters.name: row}), found.worker_s, found.notes)
+
+
+def profiled_of(found: Profile, family: str | None = None, seed: int = 0) -> Profiled:
+    """Return what a profile teaches; the latency model is of ``family``, by default the first that training tries."""
+    chosen = next(latency_family for latency_family in FAMILIES if family in {None, latency_family.family})
+    return Profiled(
+        chosen.fit(found.points, found.maximum_per_s, seed),
+        HighestRates.fit(found.maximum_per_s),
+        found.downtime_s,
+        len(found.downtimes_s),
+    )
