@@ -19,11 +19,10 @@ from perdix.control.state.ledger import Entry
 from perdix.control.state.store import DAY_S, Retention, StateStore
 from perdix.control.tick import tick
 from perdix.control.tick_io import TickIO, TickReport
-from perdix.replay.begun import Begun, profiled
+from perdix.replay.begun import NEED_SAMPLES, Begun, profiled, sampled
 from perdix.replay.case import START_S, Case
 from perdix.replay.figures import Truth, figures_of
 from perdix.replay.outcome import Played
-from perdix.replay.sampled import NEED_SAMPLES, sampled
 from perdix.replay.training import TrainedOnTheWay
 from perdix.replay.twin_source import TwinSource
 from perdix.settings.stream_job import Bounds, PolicySettings, StreamJob, WorkerSize
