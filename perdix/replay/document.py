@@ -7,20 +7,21 @@ import json
 import math
 import platform
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from perdix.replay.campaign import Campaign, Setup
 from perdix.replay.frontier.curve import REPORTED_AT, Frontier
 from perdix.replay.outcome import Outcome, Played
 from perdix.replay.pricing import Priced
 from perdix.replay.recommendation import recommendation
-from perdix.replay.series import same_in_all, write_tables
 from perdix.replay.side_by_side import Ended
 
 SCHEMA = "perdix.replay/1"
@@ -278,3 +279,32 @@ def spreads(values: Sequence[Any]) -> dict[str, Any] | None:
         return None
     sd = float(np.std(known, ddof=1)) if len(known) > 1 else None
     return {"mean": float(np.mean(known)), "sd": sd, "min": min(known), "max": max(known)}
+
+
+def write_tables(tables: Iterable[tuple[str, Mapping[str, Any]]], folder: Path) -> list[Path]:
+    """Write tables one after another, each under its name with ``.parquet`` behind it, and return the files.
+
+    ``tables``: name and columns, each a NumPy or an Arrow array of the same length.
+    ``folder``: made when it is absent, also where there is no table.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for name, columns in tables:
+        path = folder / f"{name}.parquet"
+        pq.write_table(pa.table(dict(columns)), path, compression="zstd")
+        paths.append(path)
+    return paths
+
+
+def same_in_all(rows: int, seed: int, **labels: str) -> dict[str, Any]:
+    """Return the columns that say which replay it is: the labels, then the seed; ``rows`` times the same."""
+    texts = {name: pa.array([label] * rows).dictionary_encode() for name, label in labels.items()}
+    return {**texts, "seed": np.full(rows, seed, dtype=np.int32)}
+
+
+def by_operator(seconds: int, operators: Sequence[str]) -> dict[str, Any]:
+    """Return the columns that say which row it is, where there is a row per second and operator."""
+    return {
+        "second": np.repeat(np.arange(seconds, dtype=np.int32), len(operators)),
+        "operator": pa.array(list(operators) * seconds).dictionary_encode(),
+    }

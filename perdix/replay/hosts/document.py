@@ -9,10 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from perdix.replay.document import digest, enveloped, finite, known_spreads, slug
+from perdix.replay.document import (
+    by_operator,
+    digest,
+    enveloped,
+    finite,
+    known_spreads,
+    same_in_all,
+    slug,
+    write_tables,
+)
 from perdix.replay.hosts.campaign import HostsCampaign, HostsSetup
 from perdix.replay.hosts.outcome import HostsOutcome, HostsPlayed
-from perdix.replay.series import by_operator, same_in_all, write_tables
 
 SCHEMA = "perdix.replay-hosts/1"
 FIGURES = (

@@ -8,10 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from perdix.replay.document import digest, enveloped, finite, known_spreads, slug
+from perdix.replay.document import (
+    by_operator,
+    digest,
+    enveloped,
+    finite,
+    known_spreads,
+    same_in_all,
+    slug,
+    write_tables,
+)
 from perdix.replay.operators.campaign import DataflowCampaign, DataflowSetup
 from perdix.replay.operators.outcome import Asked, DataflowOutcome, DataflowPlayed, Phase
-from perdix.replay.series import by_operator, same_in_all, write_tables
 
 SCHEMA = "perdix.replay-dataflow/1"
 FIGURES = (
