@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import textwrap
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -14,7 +16,6 @@ from perdix.replay.canvas import BLUE, CYCLE, RED, canvas, hours_axis, rate_axis
 from perdix.replay.case import BEST_STATIC
 from perdix.replay.curves import band, elapsed_h, extremes, latency_cdf, over_seeds, row_s
 from perdix.replay.outcome import Course, Played
-from perdix.replay.short_names import short_names
 from perdix.settings.stream_job import PolicySettings
 from perdix.telemetry.window import Values
 
@@ -226,3 +227,17 @@ def _cost(mine: Sequence[Played]) -> str:
     """Return what a policy's hosts cost on average over its seeds, to be put behind its workers; nothing unpriced."""
     bills = [replay.outcome.bill for replay in mine if replay.outcome.bill is not None]
     return f", {np.mean([bill.cost for bill in bills]):.3g} {bills[0].currency}" if bills else ""
+
+
+WIDE = 30  # letters in a line
+OPTIONS = re.compile(r"(:[A-Za-z_]+=[^:\s]+)+")
+
+
+def short_names(labels: Sequence[str]) -> dict[str, str]:
+    """Return label -> what to call it: without its options (``:name=value``) where it is not taken for another then.
+
+    What stays long is broken into lines.
+    """
+    bare = {label: OPTIONS.sub("", label) for label in labels}
+    names = {label: bare[label] if list(bare.values()).count(bare[label]) == 1 else label for label in labels}
+    return {label: textwrap.fill(name.replace(":", " :"), WIDE).replace(" :", ":") for label, name in names.items()}
