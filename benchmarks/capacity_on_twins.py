@@ -22,8 +22,8 @@ import numpy as np
 from benchmarks.zoo.jobs import twin_seed
 from benchmarks.zoo.properties import drawn_parameters
 from perdix.models.capacity.scale_outs import ScaleOuts
+from perdix.replay.run import TwinSource
 from perdix.replay.side_by_side import Raised, Task, Tell, side_by_side
-from perdix.replay.twin_source import TwinSource
 from perdix.settings.stream_job import Bounds, PolicySettings, StreamJob
 from perdix.settings.targets import TwinSettings
 from perdix.telemetry.window import Values

@@ -28,7 +28,7 @@ from perdix.control.state.store import StateStore
 from perdix.control.tick_io import TickIO
 from perdix.models.forecasting.families import ENSEMBLE, families_named
 from perdix.models.registry import FORECAST
-from perdix.replay.twin_source import TwinSource
+from perdix.replay.run import TwinSource
 from perdix.settings.stream_job import Bounds, PolicySettings, StreamJob
 from perdix.settings.targets import TwinSettings
 from perdix.targets.contract import Target

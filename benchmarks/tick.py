@@ -46,7 +46,7 @@ from perdix.models.forecasting.families import ENSEMBLE, FAMILIES, families_name
 from perdix.models.forecasting.forecaster import Forecaster
 from perdix.models.forecasting.member import Member
 from perdix.models.registry import FORECAST
-from perdix.replay.twin_source import TwinSource
+from perdix.replay.run import TwinSource
 from perdix.settings.stream_job import Bounds, PolicySettings, PrometheusSource, StreamJob
 from perdix.settings.targets import TwinSettings
 from perdix.targets.contract import Guard, Running, Target, unguarded

@@ -39,7 +39,7 @@ from perdix.control.fleet import tick_fleet
 from perdix.control.state.store import StateStore
 from perdix.control.tick_io import TickIO
 from perdix.models.registry import prepare
-from perdix.replay.twin_source import TwinSource
+from perdix.replay.run import TwinSource
 from perdix.settings.home import PROJECT, Home
 from perdix.settings.stream_job import Bounds, StreamJob
 from perdix.settings.targets import TwinSettings

@@ -15,6 +15,7 @@ import numpy as np
 from perdix.control.believe import coarse
 from perdix.control.champions import ChampionSource, GivenChampions
 from perdix.control.explain import RESCALES
+from perdix.control.sources import Reading
 from perdix.control.state.ledger import Entry
 from perdix.control.state.store import DAY_S, Retention, StateStore
 from perdix.control.tick import tick
@@ -24,11 +25,12 @@ from perdix.replay.case import START_S, Case
 from perdix.replay.figures import Truth, figures_of
 from perdix.replay.outcome import Played
 from perdix.replay.training import TrainedOnTheWay
-from perdix.replay.twin_source import TwinSource
 from perdix.settings.stream_job import Bounds, PolicySettings, StreamJob, WorkerSize
 from perdix.settings.targets import TwinSettings
 from perdix.targets.twin import LocalTwinTarget
+from perdix.twin.emission import Scraping
 from perdix.twin.job import JobTwin
+from perdix.twin.scraped import scraped
 from perdix.twin.workloads import arrivals_from
 
 ALL = 1_000_000
@@ -208,3 +210,15 @@ def failure_times_s(case: Case, began_s: int) -> tuple[int, ...]:
     part_s = 3600.0 * case.hours / case.failures
     luck = np.random.default_rng([case.seed, _FAILURES]).uniform(0.25, 0.75, case.failures)
     return tuple(began_s + int(part_s * (k + luck[k])) // case.step_s * case.step_s for k in range(case.failures))
+
+
+@dataclass(frozen=True)
+class TwinSource:
+    """A :class:`perdix.control.sources.MetricsSource` that reads a twin's scrapes in process."""
+
+    twin: JobTwin
+    scraping: Scraping = field(default_factory=lambda: Scraping(interval_s=5.0))
+
+    def read(self, job: StreamJob, now_s: float, since_s: float) -> Reading:
+        """Return the window ``(since_s, now_s]``."""
+        return Reading(scraped(self.twin, self.scraping, job.name, since_s, now_s))

@@ -18,7 +18,7 @@ from perdix.models.forecasting.contract import Workload
 from perdix.models.forecasting.families import FAMILIES
 from perdix.models.forecasting.forecaster import Forecaster
 from perdix.models.registry import FORECAST
-from perdix.replay.twin_source import TwinSource
+from perdix.replay.run import TwinSource
 from perdix.settings.stream_job import Bounds, Objectives, PolicySettings, StreamJob
 from perdix.settings.targets import TwinSettings
 from perdix.targets.contract import Guard, Running, TargetError, unguarded

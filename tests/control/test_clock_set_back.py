@@ -17,7 +17,7 @@ from perdix.control.state.store import DAY_S, StateStore
 from perdix.models.forecasting.contract import Forecast, Workload
 from perdix.policies.contract import Reason
 from perdix.policies.holding import AHEAD_S
-from perdix.replay.twin_source import TwinSource
+from perdix.replay.run import TwinSource
 from perdix.settings.stream_job import Objectives, PolicySettings
 from perdix.targets.contract import Fault
 from perdix.telemetry.window import Window

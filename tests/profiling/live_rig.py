@@ -11,7 +11,7 @@ import numpy as np
 
 from perdix.profiling.live.commands import CommandError
 from perdix.profiling.live.job import LiveJob
-from perdix.replay.twin_source import TwinSource
+from perdix.replay.run import TwinSource
 from perdix.settings.profiling import Profiling
 from perdix.settings.size_grid import Axis, Grid
 from perdix.settings.stream_job import PrometheusSource
