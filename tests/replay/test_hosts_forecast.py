@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from perdix.replay.hosts.forecast import FIRST_S, ArrivalForecasts
+from perdix.replay.hosts.run import FIRST_S, ArrivalForecasts
 from perdix.twin.hosts.system import Measured
 
 EVERY_S = 15

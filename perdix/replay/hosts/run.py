@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from perdix.models.forecasting.contract import Forecast, Workload
+from perdix.models.forecasting.forecaster import Forecaster, fitted
 from perdix.policies.asking import answer_of
 from perdix.policies.hosts.contract import HostsDecision, HostsPolicy, HostsSituation, Step
 from perdix.replay.hosts.case import HostsCase
-from perdix.replay.hosts.forecast import ArrivalForecasts
 from perdix.replay.hosts.outcome import (
     HostsOutcome,
     HostsPlayed,
@@ -23,7 +25,7 @@ from perdix.replay.hosts.outcome import (
 )
 from perdix.replay.hosts.situation import Carried, carry_out, situation_of
 from perdix.settings.prices import Billing
-from perdix.twin.hosts.system import HostsTwin
+from perdix.twin.hosts.system import HostsTwin, Measured
 
 MOST_PROBLEMS = 20  # that are reported; a policy that fails fails often
 _DEATHS = 41  # random stream
@@ -152,3 +154,73 @@ def _nonsense(decision: object, _: HostsSituation) -> str | None:
         return f"it answers {decision!r:.80}, which is no decision"
     strange = [step for step in decision.steps if not isinstance(step, Step)]
     return f"it asks for {strange[0]!r:.80}, which is no step" if strange else None
+
+
+FIRST_S = 120.0  # of measurements before a forecast is made
+SHARES_S = 600.0  # shares of the types are taken over as long
+STEP_S = 60.0
+
+
+class ArrivalForecasts:
+    """One forecaster of all that arrives at all types together, split by the types' recent shares.
+
+    What reaches a type is in a fixed proportion to what the sensors emit, so one forecast serves all of them, at a
+    ninth of the time.
+
+    ``notes``: why there was no forecast, once per reason.
+    """
+
+    def __init__(self, family: str | None, horizon_s: float, seed: int = 0) -> None:
+        self.notes: list[str] = []
+        self._family = family
+        self._horizon_s = horizon_s
+        self._seed = seed
+        self._forecaster: Forecaster | None = None
+        self._rates = np.empty((0, 0))  # arrivals/s at each type in each measurement
+
+    def of(self, measured: Sequence[Mapping[str, Measured]], every_s: int, start_s: int) -> Mapping[str, Forecast]:
+        """Return operator -> forecast from the end of what was measured; empty where there is none yet."""
+        if self._family is None or len(measured) * every_s < FIRST_S:
+            return {}
+        new = [[rates.arrived_per_s for rates in row.values()] for row in measured[len(self._rates) :]]
+        if new:
+            self._rates = np.concatenate((self._rates.reshape(-1, len(new[0])), new))
+        rates = self._rates
+        seen = Workload(float(start_s), float(every_s), rates.sum(axis=1))
+        try:
+            if self._forecaster is None:
+                self._forecaster = fitted(self._family, seen, horizon_s=self._horizon_s, seed=self._seed)
+            else:
+                self._forecaster = self._forecaster.update(seen)
+            total = self._forecaster.forecast(step_s=STEP_S)
+        except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
+            if str(error) not in self.notes:
+                self.notes.append(str(error))
+            return {}
+        total = _capped(total, float(seen.per_s.max()))
+        late = rates[-max(1, round(SHARES_S / every_s)) :].sum(axis=0)
+        shares = late / max(float(late.sum()), 1e-12)
+        return {name: _part(total, float(share)) for name, share in zip(measured[-1], shares, strict=True)}
+
+
+def _capped(total: Forecast, highest_per_s: float) -> Forecast:
+    """Return the forecast with nothing above the highest rate that was ever measured.
+
+    Its quantiles come from errors that are alike at all rates, so at the highest level they expect further steps up
+    that never came. No room is kept for what was never seen; whoever is surprised by it scales out then.
+    """
+    return replace(
+        total,
+        mean=np.minimum(total.mean, highest_per_s),
+        quantiles={level: np.minimum(values, highest_per_s) for level, values in total.quantiles.items()},
+        maxima={level: np.minimum(values, highest_per_s) for level, values in total.maxima.items()},
+    )
+
+
+def _part(total: Forecast, share: float) -> Forecast:
+    return replace(
+        total,
+        mean=total.mean * share,
+        quantiles={level: values * share for level, values in total.quantiles.items()},
+        maxima={level: values * share for level, values in total.maxima.items()},
+    )
