@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perdix.replay.best_static import best_static
-from perdix.scan.advice import advise
+from perdix.scan.advice import advise, known_in_time, late_share_now
 from perdix.scan.confidence import confidence
-from perdix.scan.lateness import known_in_time, late_share_now
 from perdix.scan.learning import CannotJudgeError, Restarts
 from perdix.scan.own_physics import objectives_of, own_physics
 from perdix.scan.page import page
