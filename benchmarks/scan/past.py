@@ -15,8 +15,8 @@ import numpy as np
 from benchmarks.zoo.jobs import ZooJob, draw, twin_seed
 from perdix.replay.case import START_S
 from perdix.scan.finding import FoundJob, find_jobs
-from perdix.scan.partitions import with_partitions
 from perdix.scan.reading import read_past
+from perdix.scan.scanning import with_partitions
 from perdix.scan.topics import with_topics
 from perdix.telemetry.prometheus import Asked, Pulled
 from perdix.telemetry.queries import EngineQueries, load_queries

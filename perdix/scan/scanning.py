@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Final
 
+import numpy as np
+
 from perdix.scan.document import Scan
-from perdix.scan.finding import ENGINES, Found, FoundJob, find_jobs, named_apart
+from perdix.scan.finding import ENGINES, HOUR_S, Asks, Found, FoundJob, Labels, find_jobs, labels_of, named_apart
 from perdix.scan.judging import Wanted, connected, judge_jobs
-from perdix.scan.partitions import with_partitions
 from perdix.scan.saving import WorkerPrice
-from perdix.scan.topics import with_topics
+from perdix.scan.topics import TOPIC, with_topics
 from perdix.scan.with_perdix import looks_every_s
-from perdix.telemetry.queries import load_queries
+from perdix.settings.stream_job import MOST_WORKERS
+from perdix.telemetry.prometheus_answers import PrometheusError
+from perdix.telemetry.queries import EngineQueries, JobNaming, load_queries
+from perdix.telemetry.series import Series
 
 PriceOf = Callable[[int], WorkerPrice | None]
 NOTHING: Final = (
@@ -65,3 +69,46 @@ def scan(
     jobs = judge_jobs(wanted, found.jobs, processes=processes, on_progress=on_progress)
     running = sum(judged.advice.average_workers_now for judged in jobs if judged.advice is not None)
     return Scan(wanted, tuple(jobs), price_of(round(running)), found.notes, stopwatch_s() - began_s)
+
+
+MOST: Final = 100 * MOST_WORKERS  # more partitions are a fault of the metrics, rather
+
+
+def with_partitions(
+    client: Asks, queries: EngineQueries, jobs: Sequence[FoundJob], now_s: float
+) -> tuple[tuple[FoundJob, ...], tuple[str, ...]]:
+    """Return the jobs of one engine with the partitions of their sources, and in words what could not be asked.
+
+    What a job's own consumers report counts; where they report nothing, what the brokers say of its topic. Of a job
+    that reads several topics nobody can tell whether one source reads them all: nothing is said.
+    """
+    naming = queries.jobs
+    if naming is None or not jobs:
+        return tuple(jobs), ()
+    consumed = naming.consumed_partitions()
+    try:
+        of_jobs = [] if consumed is None else client.query_range(consumed, now_s, now_s, HOUR_S)
+        of_topics = _of_topics(client, naming, jobs, now_s)
+    except PrometheusError as error:
+        return tuple(jobs), (f"how many partitions sources have is unknown: {error}",)
+    by_job: dict[Labels, list[int | None]] = {}
+    for series in of_jobs:
+        by_job.setdefault(labels_of(series, TOPIC), []).append(_count(series))
+    found = []
+    for job in jobs:
+        counts = by_job.get(tuple(sorted(job.selector.items())), [])
+        brokers = of_topics.get(job.topic) if job.topic is not None and not counts else None
+        found.append(replace(job, partitions=counts[0] if len(counts) == 1 else brokers))
+    return tuple(found), ()
+
+
+def _of_topics(client: Asks, naming: JobNaming, jobs: Sequence[FoundJob], now_s: float) -> dict[str, int | None]:
+    if not any(job.topic for job in jobs):
+        return {}
+    answer = client.query_range(naming.partitions_of_topics, now_s, now_s, HOUR_S)
+    return {series.labels.get(TOPIC, ""): _count(series) for series in answer}
+
+
+def _count(series: Series) -> int | None:
+    newest = series.values[-1] if len(series) else np.nan
+    return int(newest) if 1 <= newest <= MOST else None

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from perdix.scan.finding import ENGINES
-from perdix.scan.partitions import with_partitions
+from perdix.scan.scanning import with_partitions
 from perdix.telemetry.prometheus_answers import PrometheusError
 from perdix.telemetry.queries import load_queries
 from perdix.telemetry.series import Series
