@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from perdix.telemetry.exports.naming import Hint
-from perdix.telemetry.sample_rows import STALE_NAN, sample_rows
+from perdix.telemetry.staged_export import STALE_NAN, sample_rows
 from tests.telemetry.export_writers import gzipped
 
 T0 = 1_700_000_000_000
