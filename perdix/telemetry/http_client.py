@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import ssl
 import threading
+import time
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -19,7 +22,6 @@ import httpx
 from perdix.settings.access import HttpAccess
 from perdix.settings.plain_error import PlainError
 from perdix.settings.secrets import masked, sent_with
-from perdix.telemetry.deadline import left_s, within
 from perdix.telemetry.http_access import shown, trust
 
 Trouble = Literal["unreachable", "no answer", "too slow", "broken off", "unreadable", "too large", "unaskable"]
@@ -226,3 +228,22 @@ def _allowed_s(timeout_s: float | None, error: type[httpcore.TimeoutException]) 
     if allowed_s <= 0.0:
         raise error
     return allowed_s
+
+
+_until_s: ContextVar[float] = ContextVar("_until_s", default=float("inf"))
+
+
+@contextmanager
+def within(total_s: float) -> Iterator[None]:
+    """Let whatever is read or written in this block, in this thread, end ``total_s`` seconds from now."""
+    token = _until_s.set(time.monotonic() + total_s)
+    try:
+        yield
+    finally:
+        _until_s.reset(token)
+
+
+def left_s(timeout_s: float | None = None) -> float:
+    """Return how long the next read or write may take: ``timeout_s``, or less; not positive when the time is over."""
+    left = _until_s.get() - time.monotonic()
+    return left if timeout_s is None else min(timeout_s, left)

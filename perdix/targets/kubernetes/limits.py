@@ -10,8 +10,7 @@ from urllib3 import HTTPConnectionPool, HTTPResponse, HTTPSConnectionPool
 from urllib3.connection import HTTPConnection, HTTPSConnection
 
 from perdix.targets.http import LARGEST_ANSWER_BYTES, TOTAL_S
-from perdix.telemetry.deadline import left_s, within
-from perdix.telemetry.http_client import unpacked
+from perdix.telemetry.http_client import left_s, unpacked, within
 
 
 class BoundedPools:
