@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy.stats import lognorm
 
 from perdix.twin.hosts.parameters import load_topology
+from perdix.twin.hosts.system import Placement, Work
 from perdix.twin.hosts.waiting import mean_own, share_within, waits_s
-from perdix.twin.hosts.work import Placement, Work
 
 TOPOLOGY = load_topology("manufacturing")
 OPERATORS = list(TOPOLOGY.operators)
