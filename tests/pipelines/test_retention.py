@@ -6,7 +6,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from perdix.pipelines.retention import KEPT_REVIEWS_S, forget_reviews, forget_ticks
+from perdix.pipelines.control_sensor import KEPT_REVIEWS_S, forget_reviews, forget_ticks
 
 TICKS, OTHER = dg.AssetKey("scaling_decisions"), dg.AssetKey("observations")
 
