@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from perdix.cli.demo.ground import clear_ground
+from perdix.cli.demo.run import clear_ground
 from perdix.cli.dev import say_lives
 from perdix.cli.output import UserError
 from perdix.cli.twin_jobs import write_twin_jobs

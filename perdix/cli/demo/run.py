@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,20 +12,20 @@ from typing import Any, Literal
 
 from perdix.cli import runs
 from perdix.cli.demo.comparison import BEST_FIXED, HOURS, PERDIX, TODAY, compare, price_of_a_worker
-from perdix.cli.demo.ground import clear_ground
 from perdix.cli.demo.report import over_all_jobs, side, write_report
 from perdix.cli.output import UserError, console, emit, number, styled, table
 from perdix.cli.stores import home, lake
 from perdix.cli.train import train_jobs
-from perdix.cli.twin_jobs import SCRAPE_INTERVAL_S, write_twin_jobs
+from perdix.cli.twin_jobs import SCRAPE_INTERVAL_S, claim_twin_job, is_twin_job, write_twin_jobs
 from perdix.control.clock import WallClock
 from perdix.control.explain import explain
 from perdix.control.explain_text import render
 from perdix.control.fleet import tick_fleet
 from perdix.control.fleet_report import FleetReport
 from perdix.control.live import holder_name, live_io
+from perdix.control.state.store import StateStore
 from perdix.scan.saving import WorkerPrice
-from perdix.settings.home import Home
+from perdix.settings.home import Home, conf_folder
 from perdix.settings.product import load_product_settings
 from perdix.settings.stream_job import load_stream_job
 from perdix.telemetry.landing import land
@@ -193,3 +193,38 @@ def _show(document: dict[str, Any], explanation: str, price: WorkerPrice) -> Non
         "  perdix explain traffic      the last decision\n"
         "  perdix ingest FILES --job NAME   your own exports"
     )
+
+
+def clear_ground(place: Home, store: StateStore, names: Collection[str]) -> None:
+    """Forget what an earlier demo stored of its jobs: its twins are gone, and its decisions are about other workers.
+
+    Raises ``UserError`` when one of the names belongs to a job that no demo made; nothing is changed then.
+    """
+    taken = list(_taken(place, store, names))
+    if taken:
+        raise UserError(
+            f"the demo's jobs are called {', '.join(sorted(names))}, and there is something of the same name: "
+            f"{'; '.join(taken)}. Nothing was changed; run it as PERDIX_HOME=<new folder> perdix demo"
+            + (", without PERDIX_STATE_URL" if place.state_is_elsewhere else "")
+        )
+    store.forget(names)
+    for name in names:
+        claim_twin_job(place, name)  # at once: an interrupted demo must know its own again
+
+
+def _taken(place: Home, store: StateStore, names: Collection[str]) -> Iterator[str]:
+    stored = store.journal.statuses()
+    for name in sorted(names):
+        operators = conf_folder() / "jobs" / f"{name}.yaml"
+        if operators.exists():
+            yield f"the job file {operators}"
+        own = place.jobs / f"{name}.yaml"
+        if is_twin_job(own):
+            continue
+        if own.exists():
+            yield f"the job file {own}"
+        if name in stored:
+            yield f"job '{name}' in {store.database.name}"
+        landed = place.landing / name
+        if landed.exists():
+            yield f"the exports in {landed}"
