@@ -28,7 +28,7 @@ def retrain_on_drift(
     from perdix.control.clock import WallClock
     from perdix.control.state.store import StateStore
     from perdix.models.forecasting.retraining import GRID_S, judgeable_s
-    from perdix.telemetry.moments import moment
+    from perdix.settings.moments import moment
 
     end_orphans(context.instance)
     steps_s = {

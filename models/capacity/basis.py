@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from perdix.models.capacity.evidence import OBSERVED, Curve, Evidence
-from perdix.telemetry.moments import moment
+from perdix.settings.moments import moment
 
 EXTRAPOLATED = "extrapolated: never ran at this size"
 

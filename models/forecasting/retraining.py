@@ -15,7 +15,7 @@ from perdix.models.forecasting.contract import HORIZON_S, Workload
 from perdix.models.forecasting.member import Member
 from perdix.models.forecasting.origins import least_steps, stops_of
 from perdix.models.forecasting.selection import LEAST_EVIDENCE, TrainedForecast, beats, train_forecasters
-from perdix.telemetry.moments import moment
+from perdix.settings.moments import moment
 
 FRESH_REFITS = (
     16  # on the walk: what is known of a new load grows from minute to minute, and a fit of so little is quick

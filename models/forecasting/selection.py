@@ -17,7 +17,7 @@ from perdix.models.forecasting.judgement import Backtest
 from perdix.models.forecasting.member import Member
 from perdix.models.forecasting.origins import LEAST_SHARE, Stops, least_steps, stops_of
 from perdix.models.verdict import Verdict
-from perdix.telemetry.moments import moment
+from perdix.settings.moments import moment
 
 MARGIN = 0.02
 LONE_MARGIN = 0.5  # by which a family alone must beat all of them together

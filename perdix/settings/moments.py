@@ -13,3 +13,8 @@ def in_utc(at_s: float, form: str = "%Y-%m-%d %H:%M:%S UTC") -> str:
         return datetime.fromtimestamp(at_s, UTC).strftime(form)
     except (ValueError, OverflowError, OSError):
         return "after the year 9999" if at_s > 0 else "before the year 1"
+
+
+def moment(at_s: float) -> str:
+    """Return epoch seconds as UTC, for example ``2026-01-31 03:12Z``."""
+    return datetime.fromtimestamp(at_s, tz=UTC).strftime("%Y-%m-%d %H:%MZ")

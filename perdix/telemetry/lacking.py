@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Final
 
 from perdix.settings.home import Home
+from perdix.settings.moments import moment
 from perdix.settings.stream_job import StreamJob
 from perdix.telemetry.lake import Lake
 from perdix.telemetry.landing import was_pulled
-from perdix.telemetry.moments import moment
 from perdix.telemetry.partitions import MANIFEST, safe_key
 
 DAY_S: Final = 86_400

@@ -19,6 +19,7 @@ from typing import Final
 import numpy as np
 
 from perdix.settings.home import Home
+from perdix.settings.moments import moment
 from perdix.settings.stream_job import PrometheusSource, StreamJob
 from perdix.settings.yaml_files import SettingsError
 from perdix.telemetry.exports.content import Content
@@ -28,7 +29,6 @@ from perdix.telemetry.lacking import DAY_S, Range, lacking, left_to_exports, rem
 from perdix.telemetry.lake import Lake, LakeError
 from perdix.telemetry.landing import pulled_name
 from perdix.telemetry.metrics import CPU, MEMORY, THROUGHPUT, WORKLOAD
-from perdix.telemetry.moments import moment
 from perdix.telemetry.partitions import safe_key
 from perdix.telemetry.prometheus import Prometheus
 from perdix.telemetry.prometheus_answers import PrometheusError

@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 
+from perdix.settings.moments import moment
 from perdix.settings.outside_text import printable
 from perdix.telemetry.exports.content import Content
 from perdix.telemetry.exports.csv_table import CsvReader
@@ -28,7 +29,6 @@ from perdix.telemetry.exports.records import (
     excerpt,
 )
 from perdix.telemetry.exports.victoriametrics import read_victoriametrics
-from perdix.telemetry.moments import moment
 
 _FUTURE: Final = (
     "samples lie more than five minutes in the future; correct the clock that wrote them, or this machine's,"
