@@ -18,9 +18,9 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, Operationa
 
 from perdix.control.state.postgresql import engine_of
 from perdix.control.state.quick import Compiled, QuickConnection
+from perdix.settings.home import private_file
 from perdix.settings.outside_text import storable
 from perdix.settings.plain_error import PlainError
-from perdix.settings.private_files import private_file
 
 SCHEMA = 4
 # From that schema to the next; what was stored stays as it is.
