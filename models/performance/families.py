@@ -190,6 +190,11 @@ class RisingCurves(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # scik
     So a prediction rises with either resource, and lies between those of the sampled amounts around it; like those of
     trees it is never above the highest rate that was sampled, wherever samples lie.
 
+    Samples lie along two lines: cores with the most memory, memory with the most cores. A regression that knows nothing
+    of how the two act together must guess what lies between; a tree that split on cores has never seen little memory
+    with few cores. Too little memory makes every record dearer (misses, garbage collection), and cores say how much of
+    that cost is paid per second, so the two multiply.
+
     ``rounds``: how often each curve is fitted to what the other one leaves. 20 bring samples along two lines to within
     a hundred-thousandth of where more would.
     """

@@ -69,7 +69,10 @@ def rule_called(name: str) -> SamplingRule:
 
 @dataclass(frozen=True)
 class FixedStep:
-    """Every ``step``-th point from the smallest on, whatever comes of it; with step 1, the reference, all."""
+    """FSSA, which DSA is compared with (ICCS 2020, section 3): every ``step``-th point from the smallest on.
+
+    Whatever comes of it; with step 1, the reference, all.
+    """
 
     step: int = 1
 
