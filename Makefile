@@ -10,7 +10,7 @@ FIND_PYTHON = for p in $(PYTHON) python3 python3.13 python3.12 python3.11; do \
 	"$$p" -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' >/dev/null 2>&1 && { echo "$$p"; break; }; done
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test explore coverage e2e testbed testbed-down lint wheel flink-plugin dev doctor benchmarks mutations storm zoo lock clean
+.PHONY: help install demo test tests explore coverage e2e testbed testbed-down lint wheel flink-plugin dev doctor benchmarks mutations storm zoo lock clean
 
 help: ## list the verbs
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -29,7 +29,11 @@ install: $(STAMP) ## create .venv with the locked dependencies
 demo: install ## the whole line on the embedded default: exports -> champions -> decisions -> report
 	@$(BIN)/perdix demo
 
-test: install lint ## every check and test (CI runs this)
+test: install ## every check and test (CI runs this)
+	@# Side by side: of two cores one would idle while the types are checked.
+	@$(MAKE) --no-print-directory --jobs 2 lint tests
+
+tests: install
 	@# A process per core: numerical libraries must not start one thread per core in each of them.
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
