@@ -12,11 +12,11 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
+from benchmarks.ds2_logs import write_ds2_logs
 from perdix.cli.known_errors import known_errors
 from perdix.cli.main import app
 from perdix.cli.output import run_guarded
 from perdix.cli.replay.operators import HEADS, _show
-from perdix.twin.dataflow.ds2_logs import write_ds2_logs
 from perdix.twin.dataflow.job import DataflowTwin
 from perdix.twin.dataflow.parameters import load_dataflow
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.ds2_logs import write_ds2_logs
 from perdix.models.dataflow.rates import InstanceWindow
-from perdix.twin.dataflow.ds2_logs import write_ds2_logs
 from perdix.twin.dataflow.job import DataflowTwin
 from perdix.twin.dataflow.optimum import optimum
 from perdix.twin.dataflow.parameters import DataflowParameters, load_dataflow

@@ -1,4 +1,4 @@
-"""``python -m perdix.twin.examples`` writes ``conf/examples``, what the README's tour runs on, from a seed."""
+"""``python -m benchmarks.examples`` writes ``conf/examples``, what the README's tour runs on, from a seed."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.ds2_logs import write_ds2_logs
 from perdix.settings.home import conf_folder
 from perdix.telemetry.series import Series
-from perdix.twin.dataflow.ds2_logs import write_ds2_logs
 from perdix.twin.dataflow.job import DataflowTwin
 from perdix.twin.dataflow.parameters import load_dataflow
 from perdix.twin.emission import Scraping, emit
@@ -85,7 +85,7 @@ def _ds2(folder: Path, seed: int) -> list[Path]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the examples; return the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m perdix.twin.examples", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.examples", description=__doc__)
     parser.add_argument("--folder", type=Path, default=conf_folder() / "examples", help="default: conf/examples")
     parser.add_argument("--seed", type=int, default=7, help="the same seed gives the same files (default: 7)")
     options = parser.parse_args(arguments)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import gzip
 from pathlib import Path
 
+from benchmarks.examples import JOB, write_examples
 from perdix.settings.home import PROJECT
 from perdix.settings.stream_job import load_stream_job
-from perdix.twin.examples import JOB, write_examples
 
 SHIPPED = PROJECT / "conf" / "examples"
 
