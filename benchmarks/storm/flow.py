@@ -250,7 +250,7 @@ def _parameters() -> DataflowParameters:
         {
             "name": FLOW,
             "operators": {
-                "lines": {"source": {"kind": "log", "phases": phases}, "cost_us": 5.0, "start": 4, "maximum": MOST},
+                "lines": {"source": {"kind": "log", "phases": phases}, "cost_us": 5.0, "scalable": True, **worker},
                 "split": {"inputs": ["lines"], "selectivity": 2.0, "cost_us": 110.0, **worker},
                 "count": {"inputs": ["split"], "selectivity": 0.0, "cost_us": 70.0, "keyed": True, **worker},
             },
