@@ -44,9 +44,9 @@ def definitions(home: Home) -> dg.Definitions:
     )
 
 
-def sampled(home: Home, job: str, cpu_load: float, day: str = DAY, source: str = "a.json") -> None:
-    """Put an hour of one worker into the lake."""
-    times = pd.date_range(f"{day}T12:00", periods=240, freq="15s", tz="UTC")
+def sampled(home: Home, job: str, cpu_load: float, day: str = DAY, source: str = "a.json", hours: int = 1) -> None:
+    """Put some hours of one worker into the lake, those before 13:00."""
+    times = pd.date_range(end=f"{day}T12:59:45", periods=240 * hours, freq="15s", tz="UTC")
     metrics = {"workload_per_s": 9_000.0, "throughput_per_s": 9_000.0, "cpu_load": cpu_load}
     rows = [
         pd.DataFrame({"series_id": n, "metric": metric, "ts": times, "value": value, "worker": "w", "mask": None})
