@@ -5,8 +5,6 @@ into stores that nobody reads here: 20 ms a run. And it asks each expectation tw
 most of what is left. That depends on the expectation alone, so here it is asked once per process.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import warnings

@@ -4,8 +4,6 @@ A suite is judged in two passes. The first counts, in one aggregate for all rule
 again for examples, because collecting them costs Great Expectations several Spark jobs per rule.
 """
 
-from __future__ import annotations
-
 import difflib
 import json
 import math

@@ -1,7 +1,5 @@
 """Pictures of how one job's forecasts turned out, for MLflow and Dagster, as PNG bytes."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Any
 

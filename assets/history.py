@@ -1,7 +1,5 @@
 """A job's newest stretch of features, read from the lake in the form that models take. Knows no Dagster."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 

@@ -1,7 +1,5 @@
 """One job's last hours as Dagster metadata: why, the picture, and the numbers that its page plots over time."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import dagster as dg

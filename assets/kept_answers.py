@@ -4,8 +4,6 @@ A file appears whole or not at all. The folder must be one that Spark's workers 
 (docs/decisions/0004). Knows no Dagster, because Spark's workers import it.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass

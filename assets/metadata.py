@@ -1,7 +1,5 @@
 """How figures become Dagster metadata: numbers that the asset page plots over time, and tables that a person reads."""
 
-from __future__ import annotations
-
 import base64
 import math
 from collections.abc import Mapping, Sequence

@@ -3,8 +3,6 @@
 Knows no Dagster, because Spark's workers import it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any

@@ -4,8 +4,6 @@ Those of one job's forecasts are in :mod:`perdix.assets.forecast_pictures`; how 
 :mod:`perdix.replay.canvas`, with which the pictures of a replay are drawn, too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The picture of a profile: latency over the rate for each deployment, and the highest rate over the scale-out."""
 
-from __future__ import annotations
-
 import numpy as np
 from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
 

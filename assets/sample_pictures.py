@@ -1,7 +1,5 @@
 """The picture of a sampling: performance over cores and over memory, with each step's length; of a twin, the truth."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 

@@ -5,8 +5,6 @@ everything until the histories end, for the champions (docs/decisions/0012). Kno
 Spark's workers import it.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Great Expectations at the two trust boundaries, as asset checks: after ingest, and before training."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import dagster as dg

@@ -5,8 +5,6 @@ first minute decides about the fallback, as in the paper; either the first minut
 retrain.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace

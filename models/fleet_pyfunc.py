@@ -4,8 +4,6 @@ For people and servers outside of perdix. The control loop reads the same Parque
 MLflow runs this file as a script and copies the packages it imports into each version.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -4,8 +4,6 @@ What may be expected differs from load to load: no forecast follows noise. So a 
 the same minutes, and against how it compared with last value in its own backtest.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace

@@ -1,7 +1,5 @@
 """How a forecast turned out, once its truth has come."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What the gate says of a challenger, whatever the models are of: four families of them are judged, one verdict."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """What an ingest needs of the code location ``training``: a third of its imports, for a command that takes seconds."""
 
-from __future__ import annotations
-
 import dagster as dg
 
 from perdix.assets import ingest, observe

@@ -1,7 +1,5 @@
 """A Dagster logger for runs in the foreground: which step runs, and what asset bodies say."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

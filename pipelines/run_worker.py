@@ -1,7 +1,5 @@
 """What the processes lack that Dagster starts for the runs of its UI, its schedules and its sensors."""
 
-from __future__ import annotations
-
 import sys
 from importlib.util import find_spec
 

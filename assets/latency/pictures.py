@@ -1,7 +1,5 @@
 """Pictures of a profile's models: the latency over scale-out and rate with what is normal of it, and T_max."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

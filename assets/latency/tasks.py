@@ -4,8 +4,6 @@ Knows no Dagster and no MLflow. Takes seconds, most of them in growing the publi
 is left out; so it runs in the asset's own process, without Spark.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from pathlib import Path

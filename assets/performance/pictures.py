@@ -1,7 +1,5 @@
 """The picture of a performance model: what it predicts over cores and over memory, and how far off it was left out."""
 
-from __future__ import annotations
-
 import numpy as np
 from matplotlib.axes import Axes
 

@@ -3,8 +3,6 @@
 Knows no Dagster and no MLflow, because Spark's workers import it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The smallest Spark task: say which interpreter a worker runs."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping
 from typing import Any

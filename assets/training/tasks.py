@@ -4,8 +4,6 @@ Knows no Dagster and no MLflow, because Spark's workers import it. Answers are J
 JSON cannot hold becomes null on the way (:func:`figures`).
 """
 
-from __future__ import annotations
-
 import base64
 import math
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """What a course of workers costs on hosts of a price list, and on which instance type it costs least."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -17,8 +17,6 @@ is a free re-packing, and between changes a host that carries goes on carrying. 
 are taken, as ``end-of-unit`` does, buys the fewest units that cover the course: none can be bought later.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise

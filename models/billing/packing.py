@@ -6,8 +6,6 @@ from the best is shown by a lower bound: Martello and Toth's L2 (Discrete Applie
 memory and of the mean of both.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What a fixed number of equal workers costs per hour on each instance type of a list."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """How an estimate is known, in words for a reader."""
 
-from __future__ import annotations
-
 import math
 
 from perdix.models.capacity.evidence import OBSERVED, Curve, Evidence

@@ -1,7 +1,5 @@
 """What a capacity model says of a scale-out."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Self

@@ -1,7 +1,5 @@
 """Capacity that is estimated for each scale-out, from what some took: the curve through them, key skew, key groups."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ the CPU per record differs between them as the hosts do. Both are worked out tog
 worker that is nearly idle shows hardly anything of its capacity, and then the answer says so.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -6,8 +6,6 @@ scale-out that ran gives other sums of the same loads. What a single key group h
 all that was seen are drawn, and the spread between them is how well another scale-out is foreseen.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """What the partitions of a source make of scale-outs: a worker reads whole ones, so capacities rise in steps."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

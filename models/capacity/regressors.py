@@ -1,7 +1,5 @@
 """Candidates for a job's capacity: from a worker's CPU load, its share and the scale-out to its throughput (P4)."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Self, cast
 

@@ -1,7 +1,5 @@
 """What a job can take at each scale-out, answered from its history: behind ``perdix capacity``."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from perdix.models.capacity.contract import Estimate

@@ -1,7 +1,5 @@
 """Which capacity model a job gets: candidates judged on the same held-out minutes, and the gate to the champion."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Mapping

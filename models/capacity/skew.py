@@ -5,8 +5,6 @@ With more workers the share falls, but not as one over their number: a key group
 there are, and so is a partition of the source. With fewer workers each has more of both, and the shares differ less.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass

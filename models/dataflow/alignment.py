@@ -4,8 +4,6 @@ With 128 key groups on 24 instances some hold 6 and some 5: the fullest decide. 
 the target for a parallelism that spreads better; this is its rule (``scaling.parallelism-alignment.mode``).
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 from perdix.models.dataflow.graph import Operator

@@ -4,8 +4,6 @@ Belongs here: which of Flink's metrics stand for useful time, and what a counter
 here: how the metrics are fetched, or what the rates are good for.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Rates of operators from those that the original DS2 program logged of each instance (equations 5 and 6)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """True and observed rates from useful time (DS2, section 3.2, equations 1 to 6)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """What a cluster has room for: fewer instances than wanted, so that no operator is narrower than it must be."""
 
-from __future__ import annotations
-
 import heapq
 import math
 from collections.abc import Mapping

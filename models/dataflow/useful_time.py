@@ -4,8 +4,6 @@ Belongs here: which instances count, and what stands for the others. Does not be
 time (``flink_rates`` does that for Flink), or what the rates are good for (``optimal``).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -6,8 +6,6 @@ has the stationary distribution as its prior; estimating it by least squares giv
 small solve instead of a loop over time.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ The order is found by pmdarima's stepwise search, made safe and bounded. pmdarim
 takes seconds), so that a loop that only forecasts never loads it.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ One drive over the origins judges every member alone and all of them together: t
 weighted, so no member is asked twice.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Forecasts of an ARIMA made on means over bins: what its families share. Filtering and forecasting are our own."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from perdix.models.forecasting.arma import Arima

@@ -5,8 +5,6 @@ prediction, Lei et al. 2018, section 5.2): where they agree, the margin is narro
 On the measured traces that halves the over-provision of the maximum at the same share of under-forecasts.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Self
 

@@ -1,7 +1,5 @@
 """From forecasts of whole cells to rates between any edges."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from perdix.models.forecasting.regrid import mean_preserving

@@ -4,8 +4,6 @@ A sum of what workloads are made of: a level that drifts over days, a day and a 
 swings of hours, swings of minutes, what repeats every hour (jobs of a clock), and noise.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self

@@ -1,7 +1,5 @@
 """A trend that fades: the forecaster for noisy workloads."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """How far the members of a forecaster are from what is said for all of them: the unit in which its errors count."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from perdix.telemetry.window import Values

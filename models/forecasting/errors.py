@@ -1,7 +1,5 @@
 """How wrong a forecast was. Pairs in which either side is NaN are left out; without any pair an error is NaN."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike
 

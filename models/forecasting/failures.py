@@ -3,8 +3,6 @@
 All are ``ValueError``: a caller that only wants to go on catches that; one that must tell them apart catches these.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import zlib

@@ -1,7 +1,5 @@
 """Every family of forecasters, by name: the one place to add another."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Mapping
 from typing import Any

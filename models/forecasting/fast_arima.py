@@ -4,8 +4,6 @@ On the measured second-level traces an order chosen by AICc does worse than one 
 what fits one step best runs away, or lies flat, over 30 of them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self

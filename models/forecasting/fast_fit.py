@@ -3,8 +3,6 @@
 They are imported when a fit begins (it takes a second), so that a loop that only forecasts never loads them.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping
 from typing import Any

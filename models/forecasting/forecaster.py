@@ -1,7 +1,5 @@
 """A job's forecaster: one or more members, what they need to remember, and how they have done recently."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise

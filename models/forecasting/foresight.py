@@ -1,7 +1,5 @@
 """How far ahead a load can be foreseen at all, whoever forecasts: how long a high minute is followed by others."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ Everything that was seen weighs in by how it varies together with what comes: th
 yesterday, a week ago, and the level of the days between. No calendar is needed, only distances in time.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass

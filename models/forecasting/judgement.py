@@ -1,7 +1,5 @@
 """How forecasts from a row of origins turned out: errors, coverage, and what became of the maximum."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np

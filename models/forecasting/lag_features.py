@@ -4,8 +4,6 @@ Everything but the calendar is relative to the newest value, so that what was le
 Missing is NaN. Pure functions of the series before the origin.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

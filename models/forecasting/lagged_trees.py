@@ -1,7 +1,5 @@
 """Gradient-boosted trees on lags and calendar, one sum of trees per part of the horizon; xgboost grows them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self

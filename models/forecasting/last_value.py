@@ -1,7 +1,5 @@
 """The naive forecaster: the workload stays as it was last measured."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar, Self
 

@@ -1,7 +1,5 @@
 """A straight line through the last minute: the fallback of the Daedalus paper."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar, Self
 

@@ -1,7 +1,5 @@
 """The logarithm of rates above their floor, standardised: the scale on which workloads of any size look alike."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Self

@@ -1,7 +1,5 @@
 """The contract of a family of forecasters: one way to forecast, fitted to one job."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, fields

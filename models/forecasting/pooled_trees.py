@@ -3,8 +3,6 @@
 What one job is too young to have seen, others have. The trees are stored once per fleet and named in the jobs' states.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The rate that a scale-out is chosen for: the highest averaging bin of a forecast (Phoebe, 3.5, figure 5)."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from perdix.models.forecasting.contract import Forecast

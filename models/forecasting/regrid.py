@@ -1,7 +1,5 @@
 """From means over long bins to rates at second level, and across gaps: pure array functions."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from perdix.telemetry.window import Values

@@ -4,8 +4,6 @@ Both are judged where the new load shows, and nowhere else: a champion that is g
 nothing of the next hour (docs/decisions/0032).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The same time yesterday, or a week ago."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self

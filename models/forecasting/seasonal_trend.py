@@ -3,8 +3,6 @@
 statsforecast decomposes and chooses the ARIMA when fitting; what is kept are one day, one week, and coefficients.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass

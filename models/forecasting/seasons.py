@@ -1,7 +1,5 @@
 """The newest cells of a workload with their gaps filled from the same time of other days: pure array functions."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

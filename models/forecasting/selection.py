@@ -1,7 +1,5 @@
 """Which forecaster a job gets: every family and all together judged on the same origins, then against the champion."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any

@@ -6,8 +6,6 @@ exponential smoothing without season is ARIMA(0, 1, 1), with trend ARIMA(0, 2, 2
 Billah 2003).
 """
 
-from __future__ import annotations
-
 import warnings
 from abc import abstractmethod
 from collections.abc import Mapping

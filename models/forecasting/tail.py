@@ -4,8 +4,6 @@ Appending ignores what was seen before, leaves gaps as NaN, and accepts any samp
 everything here moves *amounts* (records) and *covered seconds* from one grid to another and divides at the end.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property

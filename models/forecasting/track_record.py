@@ -3,8 +3,6 @@
 Its rates are kept as short text, rounded to what matters.
 """
 
-from __future__ import annotations
-
 import base64
 import zlib
 from collections.abc import Mapping

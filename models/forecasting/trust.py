@@ -7,8 +7,6 @@ what is missing. Who foresees well is believed in full.
 An hour ahead (:data:`HOUR`) nobody is believed before such changes came true on this very job for an hour.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The contract of a latency model."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, Self

@@ -1,7 +1,5 @@
 """Normal latency as a smooth function of rate and utilisation: what a job shows while it keeps up."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self

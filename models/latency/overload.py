@@ -1,7 +1,5 @@
 """Which points of a profile are overloaded: their latency is far above what is normal. There may be none."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

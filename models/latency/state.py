@@ -1,7 +1,5 @@
 """A latency model from its JSON state, whichever family it is of."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The latency model by a limit of utilisation: what Phoebe's M_L is to say (3.4), from how a job works."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -27,8 +27,6 @@ falls, ``n - k`` is 0 after it and does not rise, so starts and stops of ``n`` a
 together, and those of ``n - k`` cost no more in the other size, be it alone or merged with what that size does. ∎
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

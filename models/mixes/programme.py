@@ -6,8 +6,6 @@ greater cost, because changing is never dearer in one step than in two. Dominate
 dropped before the epoch before is looked at.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

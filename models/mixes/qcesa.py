@@ -9,8 +9,6 @@ epochs at once is found, and none makes the plan dearer. What is given up is the
 cheaper.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 

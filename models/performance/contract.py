@@ -1,7 +1,5 @@
 """The contract of a performance model: cores and memory of a worker in, the highest rate it processes out."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol

@@ -5,8 +5,6 @@ showed on samples left out. Three families go beyond the paper: a line, boosting
 two curves that rise with cores and with memory, multiplied.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self

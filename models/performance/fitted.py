@@ -1,7 +1,5 @@
 """A performance model: the samples, a family and its parameters; grown again from them whenever it is loaded."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """Whether a newly trained performance model takes the champion's place: both judged on samples they had not seen."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from perdix.models.performance.contract import Sample

@@ -1,7 +1,5 @@
 """Samples as a model may learn from them: checked, in a fixed order, and named by their content."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

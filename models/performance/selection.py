@@ -1,7 +1,5 @@
 """Which performance model a job gets: every family judged on samples left out (QEScalor, 3.1 and table 3)."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """A profile: what was measured of some scale-outs at rising rates (Phoebe, 3.3)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """What a job's profile taught, as the loop carries it along: latency, highest rates, downtime (Phoebe, 3.4)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """A profile as a table: rows with units, a digest that names its content, and Parquet files by job."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

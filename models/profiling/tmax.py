@@ -1,7 +1,5 @@
 """T_max of any scale-out: a regression over those that were profiled (Phoebe, 3.4), kept true by the running job."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Which deployments of one profiling step are valid: their latency is normal, they keep up (Phoebe, 3.3)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 

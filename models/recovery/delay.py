@@ -1,7 +1,5 @@
 """What a rescale costs those who wait for results: by how much it delays records."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """How long a job stands still when it is rescaled or fails: learned from what was observed, within bounds."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Recovery time by Phoebe's geometric recursion over the forecast (3.2 and 3.4: M_R)."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike
 

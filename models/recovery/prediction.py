@@ -1,7 +1,5 @@
 """How long a job will take to catch up after a stop, by forecast, capacity and downtime (Daedalus 3.4)."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

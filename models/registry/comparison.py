@@ -1,7 +1,5 @@
 """Things compared on the same data, as MLflow shows them: a parent run, and a nested run for each, side by side."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What can go wrong with the registry, as types that the loop can act on."""
 
-from __future__ import annotations
-
 from perdix.settings.plain_error import PlainError
 
 

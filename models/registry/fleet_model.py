@@ -1,7 +1,5 @@
 """The fleet as a registered model: a pyfunc kept as source code over one Parquet file. Nothing in it is pickled."""
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 import warnings

@@ -4,8 +4,6 @@ Models that several jobs share are rows of the same file (:mod:`perdix.models.re
 version is one file with one digest; in memory they stand apart (:class:`Fleet`).
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Where a training came from: the commit of the code and the version of perdix and of what it was made with."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from collections.abc import Iterable

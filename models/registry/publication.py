@@ -1,7 +1,5 @@
 """What a training hands to the registry, and what comes back."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 

@@ -3,8 +3,6 @@
 How a run is written is in :mod:`perdix.models.registry.run_writer`.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

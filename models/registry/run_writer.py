@@ -3,8 +3,6 @@
 Dagster steps, threads and tests do not see each other.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import tempfile

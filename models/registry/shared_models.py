@@ -3,8 +3,6 @@
 Belongs here: how such a model is named, and which ones a state refers to. Does not belong here: what is in it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

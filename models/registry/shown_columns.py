@@ -5,8 +5,6 @@ one, is opened by its key in the address. MLflow reads it from a tag of the expe
 name.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 

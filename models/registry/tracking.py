@@ -1,7 +1,5 @@
 """How MLflow is reached: an explicit client, quiet and patient for seconds only, its failures as typed errors."""
 
-from __future__ import annotations
-
 import logging
 import os
 import re

@@ -1,7 +1,5 @@
 """The contract of a sampling rule: which points of one axis are tried, one after the other."""
 
-from __future__ import annotations
-
 from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Protocol

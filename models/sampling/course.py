@@ -5,8 +5,6 @@ that cores are not. The paper's sizes vary memory by 2 % beside cores by 300 %, 
 walked; a grid of both would take the product of the samples instead of their sum.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -6,8 +6,6 @@ fluctuates", "until the operator performance no longer increases with the growth
 ours; why they are as they are: docs/decisions/0017-sampling.md.
 """
 
-from __future__ import annotations
-
 from collections.abc import Generator
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Samples as a table: rows with units, a digest that names the content, and Parquet files by operator."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

@@ -1,7 +1,5 @@
 """What a sampling found of one operator: samples, sizes that failed, and what it cost."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from perdix.models.performance.contract import Sample

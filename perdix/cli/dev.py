@@ -1,7 +1,5 @@
 """``perdix dev``: Dagster, MLflow and a living twin on loopback, to look at and to play with."""
 
-from __future__ import annotations
-
 import os
 import sys
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The metrics of every job, asked side by side: what ``perdix doctor`` says of each Prometheus and each job."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """What a check of ``perdix doctor`` found, and how that is printed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

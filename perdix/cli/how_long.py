@@ -1,7 +1,5 @@
 """How long a command will take, said before it begins. The rates are those of two cores that nothing else uses."""
 
-from __future__ import annotations
-
 from perdix.cli.output import complaints, styled
 
 START_S = 5.0  # imports, pictures, MLflow

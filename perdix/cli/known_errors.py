@@ -1,7 +1,5 @@
 """The errors that a user can fix: shown as one sentence, without a stack trace."""
 
-from __future__ import annotations
-
 from perdix.cli.output import UserError
 from perdix.settings.yaml_files import SettingsError
 

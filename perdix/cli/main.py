@@ -1,7 +1,5 @@
 """Entry point of the ``perdix`` command."""
 
-from __future__ import annotations
-
 import io
 import logging
 import os

@@ -1,7 +1,5 @@
 """One way out: a table for people or one JSON document for machines, and plain words for errors."""
 
-from __future__ import annotations
-
 import errno
 import json
 import math

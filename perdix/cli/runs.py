@@ -1,7 +1,5 @@
 """Dagster jobs run in this process, with a line of progress for people."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import time

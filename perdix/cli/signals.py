@@ -1,7 +1,5 @@
 """What Ctrl-C and SIGTERM do while a block runs; what they did before comes back with its end."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Job files for the twins of ``conf/twins``, written into the home beside the operator's own."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

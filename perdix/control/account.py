@@ -1,7 +1,5 @@
 """The account of a decision: what was seen, believed and ruled out, small enough to keep for every tick."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any

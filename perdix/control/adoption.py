@@ -1,7 +1,5 @@
 """Adopt: a champion takes over where the one before it stood. Pure, but for what the champions' source holds."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

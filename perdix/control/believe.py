@@ -1,7 +1,5 @@
 """Believe: what the models say of the job now, updated with what was seen and never refitted."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

@@ -4,8 +4,6 @@ Belongs here: which fleet table is good, and what is said when the newest cannot
 (:mod:`perdix.models.registry`), and what the rows mean (:mod:`perdix.control.believe`).
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import tempfile

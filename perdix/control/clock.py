@@ -4,8 +4,6 @@ Wall time shows people when something was, and may step: by NTP, by hand, by a v
 long something has lasted is measured by a clock that never steps.
 """
 
-from __future__ import annotations
-
 import time
 import uuid
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The controller without Dagster: a tick of the fleet once, or one every interval until it is stopped."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The last hours of one job: what was measured, what is forecast of it, and which decisions rescaled it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 A policy may plan for the worst case; what is written down here is the middle, so that its errors mean something.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 

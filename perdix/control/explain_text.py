@@ -3,8 +3,6 @@
 A number is one number: what a table says of a size is what the policy counted on, and what its reason says.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime

@@ -4,8 +4,6 @@ Belongs here: who is served in which order, and what is kept and said of all. Do
 (:mod:`perdix.control.serving`).
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterable, Set
 from dataclasses import replace

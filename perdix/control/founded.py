@@ -1,7 +1,5 @@
 """What a policy that learns may do: what it learned may be wrong, and what it foresees may not be there."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

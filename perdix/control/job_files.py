@@ -3,8 +3,6 @@
 Kept between looks: a file is read again only when it has changed, or when it could not be looked at.
 """
 
-from __future__ import annotations
-
 import os
 import threading
 import time

@@ -1,7 +1,5 @@
 """Learn: what this tick's observation teaches, before anything is decided. Pure: no store, no target."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """The live loop put together: what ``perdix tick``, ``perdix controller`` and the Dagster sensor share."""
 
-from __future__ import annotations
-
 import os
 import socket
 from collections.abc import Callable, Iterator

@@ -6,8 +6,6 @@ used only while the stored documents are exactly those that this process read or
 an operator's repair or a tick that failed half-way, the store is what counts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 

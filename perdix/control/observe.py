@@ -1,7 +1,5 @@
 """Observe: read a job's metrics, judge whether they are good enough, and say what they show."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 

@@ -1,7 +1,5 @@
 """Whether a job is paused, by whom, and until when: of a pause by an operator and one in the job file, the later."""
 
-from __future__ import annotations
-
 from datetime import datetime
 
 from perdix.control.state.journal import Pause

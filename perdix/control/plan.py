@@ -1,7 +1,5 @@
 """Plan: from what was seen and learned to a situation, and from there to a verdict."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 

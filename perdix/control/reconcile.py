@@ -4,8 +4,6 @@ Nothing here decides. What is wanted was stored before; the decision's id is the
 repeated after a crash, and every failure heals at a later tick.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace

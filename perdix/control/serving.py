@@ -4,8 +4,6 @@ Belongs here: in which order what is done for many jobs. Does not belong here: w
 (:mod:`perdix.control.tick`), and what is said about all of them (:mod:`perdix.control.fleet`).
 """
 
-from __future__ import annotations
-
 import gc
 import logging
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """What is remembered after a clock that was ahead is set back: nothing of what was seen after now."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from perdix.control.clock import CLOCK_BACK_S

@@ -1,7 +1,5 @@
 """What workers of each size are worth: sampled alone, and what is left of that when they work together."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from perdix.control.believe import WARM_S

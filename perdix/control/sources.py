@@ -1,7 +1,5 @@
 """Where a tick reads a job's metrics from."""
 
-from __future__ import annotations
-
 import math
 import threading
 import time

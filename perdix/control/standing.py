@@ -1,7 +1,5 @@
 """How the members of a forecaster stand: how much each counts now, and how far off it has been recently."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -5,8 +5,6 @@ moment before a request leaves, for longer than a request may take; and a holder
 nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass

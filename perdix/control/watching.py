@@ -1,7 +1,5 @@
 """Watching: how long a rescale or a failure really stops the job, tick by tick and without ever blocking (D8)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

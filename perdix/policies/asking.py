@@ -1,7 +1,5 @@
 """Asking a policy, whatever it does: a policy is a stranger, and nothing that it raises must end who asks it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import TypeVar
 

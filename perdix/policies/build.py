@@ -1,7 +1,5 @@
 """From a policy's name and options to the policy."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

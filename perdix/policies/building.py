@@ -1,7 +1,5 @@
 """Making a policy of a table by its name and options; what is wrong is answered with the fix."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 

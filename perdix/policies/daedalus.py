@@ -1,7 +1,5 @@
 """Daedalus: the smallest scale-out that carries the load, recovers in time and will last (paper 3.2, Algorithm 1)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What may be set of Daedalus, and what of it the paper prints."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """Evaluate now and then, and never while a job recovers: what Phoebe and its baseline TWRES share (Phoebe, 3.5)."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

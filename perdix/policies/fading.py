@@ -1,7 +1,5 @@
 """Sums over time that fade: what was counted long ago weighs little."""
 
-from __future__ import annotations
-
 import math
 
 FORGOTTEN_S = 1.0  # of a sum that faded: less is as good as nothing, also where nothing is allowed

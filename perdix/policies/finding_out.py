@@ -3,8 +3,6 @@
 What a size takes is known within an interval. Who only ever counts on its low end never learns that it takes more.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass

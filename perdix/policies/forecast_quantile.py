@@ -1,7 +1,5 @@
 """The option of a policy that names a quantile of the forecast."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import AfterValidator

@@ -1,7 +1,5 @@
 """When a policy must not act, and how a hold looks: what runs goes on running."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import replace

@@ -4,8 +4,6 @@ Rule and defaults as the documentation of ``autoscaling/v2`` gives them: ``ceil(
 inside a tolerance, stabilised over a window, limited in rate by the default scaling policies.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Annotated, Literal

@@ -1,7 +1,5 @@
 """From a plan of mixes to a decision, and to its sentence."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

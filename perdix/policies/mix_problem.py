@@ -1,7 +1,5 @@
 """From what a tick knows to the horizon that mixes are planned for: levels, sizes, prices, bounds."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Annotated

@@ -1,7 +1,5 @@
 """Phoebe: the smallest scale-out that would recover from a failure in time, at a normal latency (paper 3.5)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import replace

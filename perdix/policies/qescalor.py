@@ -1,7 +1,5 @@
 """QEScalor: the first mix of the cheapest plan of mixes over the forecast (paper 2.4), and CBA, its baseline."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import replace

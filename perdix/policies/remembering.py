@@ -1,7 +1,5 @@
 """Reading back what a policy asked to remember: what cannot be read is left out, never an error."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar

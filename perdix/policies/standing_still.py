@@ -5,8 +5,6 @@ smallest size within the error budget is stood at, and left for a larger one onl
 smaller one only after hours. A smaller one of which that is not known is tried where the chance is worth it.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """A fixed scale-out: the baseline of every comparison."""
 
-from __future__ import annotations
-
 import math
 from typing import Annotated
 

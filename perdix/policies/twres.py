@@ -1,7 +1,5 @@
 """TWRES, as Phoebe's paper compares itself with it (Phoebe, 4.3; Hu, Kang and Zheng, Algorithms 2019)."""
 
-from __future__ import annotations
-
 import math
 from typing import Annotated
 

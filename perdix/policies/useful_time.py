@@ -1,7 +1,5 @@
 """How much of their time the workers work: what rules that reckon with true processing rates begin with."""
 
-from __future__ import annotations
-
 import math
 
 from perdix.policies.contract import Situation

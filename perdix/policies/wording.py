@@ -1,7 +1,5 @@
 """Numbers with their units, as the sentences of a decision say them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 

@@ -3,8 +3,6 @@
 They run side by side, as the paper has it, where that can be; else one after the other.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """The contract of what is profiled: deployments of one job."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Protocol
 

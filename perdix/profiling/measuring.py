@@ -1,7 +1,5 @@
 """What the metrics of a deployment show of the time in which it was driven."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from perdix.control.observe import total_throughput

@@ -1,7 +1,5 @@
 """Which scale-outs are profiled, and at which rates (Phoebe, 3.3 and 4.2)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

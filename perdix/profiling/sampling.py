@@ -4,8 +4,6 @@ QEScalor (ICCS 2020), 2.2: no stress test. The share of the live workload that t
 step by step, until its throughput no longer follows; what it then processes, once that has converged, is the sample.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack

@@ -5,8 +5,6 @@ sampling instance cannot take goes back to them (QEScalor, 2.2: "we dynamically 
 instances and the single sampling instance"). No load is made for it.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Protocol
 

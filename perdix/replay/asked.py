@@ -1,7 +1,5 @@
 """From the names and paths that a user gives to a twin and a trace."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a replay's loop knows before its first tick: trained models, and what it cost to measure what they learned."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Many replays side by side: every contender with every seed, on the same arrivals."""
 
-from __future__ import annotations
-
 import math
 import os
 import time

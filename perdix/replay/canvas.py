@@ -3,8 +3,6 @@
 Figures are drawn on their own canvas, without pyplot, whose global state is not safe in threads.
 """
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime

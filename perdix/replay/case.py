@@ -1,7 +1,5 @@
 """One replay: which policy, on which twin and trace, with which seed."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import dataclass, field
 

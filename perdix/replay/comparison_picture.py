@@ -1,7 +1,5 @@
 """Policies side by side on one trace: the four panels of figures 7 to 11 of the Daedalus paper."""
 
-from __future__ import annotations
-
 import re
 import textwrap
 from collections.abc import Mapping, Sequence

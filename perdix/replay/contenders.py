@@ -1,7 +1,5 @@
 """From what a user writes (``hpa-80``, ``daedalus:grace_s=120``) to the policies that take part."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

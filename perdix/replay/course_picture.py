@@ -1,7 +1,5 @@
 """One replay on its own, and recoveries as they were predicted and as they truly were."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Sequence
 

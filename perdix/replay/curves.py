@@ -1,7 +1,5 @@
 """Courses made small enough to be drawn, without losing what a reader looks for: no peak is averaged away."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

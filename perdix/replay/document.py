@@ -1,7 +1,5 @@
 """What came of a campaign, for machines: one JSON-serialisable document, and a Parquet file per replay."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

@@ -4,8 +4,6 @@ Belongs here: time that passes with crashes in it, what is compared with the twi
 belong here: who decides (:mod:`perdix.replay.run`), or that nobody does (:mod:`perdix.replay.best_static`).
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """What a user writes of a policy, ``ds2:activation=5:tick_s=30``, taken apart."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Collection, Iterable

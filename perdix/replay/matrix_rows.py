@@ -3,8 +3,6 @@
 The formats are read by :mod:`perdix.telemetry.exports`; here is only what a sum over series means.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What a replay came to: figures, every recovery, and the course step by step."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass, field
 from typing import Any
 

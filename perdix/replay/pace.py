@@ -5,8 +5,6 @@ replay of a trace with long steps the twin goes in steps of seconds, and policie
 instead of hundreds of times. It is the same twin and the same tick.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """Which part of a recorded trace is replayed: what was asked for, else the busiest of its length. Pure."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime
 

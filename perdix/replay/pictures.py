@@ -4,8 +4,6 @@ Belongs here: which pictures there are and what they are called. What they show 
 :mod:`perdix.replay.comparison_picture` and :mod:`perdix.replay.course_picture`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 

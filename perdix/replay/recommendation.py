@@ -4,8 +4,6 @@ Belongs here: the rule, and the sentences that say what it came to. A policy tha
 or does not hold the objective where that does, is beaten by a number in a YAML file.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

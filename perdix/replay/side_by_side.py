@@ -1,7 +1,5 @@
 """Tasks in several processes: progress while they run, a reason where one fails, and nothing that outlives Ctrl-C."""
 
-from __future__ import annotations
-
 import gc
 import logging
 import os

@@ -3,8 +3,6 @@
 What a row number means in seconds is never guessed: it is asked for.
 """
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io

@@ -4,8 +4,6 @@ How runs are written is in :mod:`perdix.models.registry`, and what a campaign ca
 here is only under which names MLflow shows it.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path

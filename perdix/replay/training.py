@@ -1,7 +1,5 @@
 """Champions that are trained while a replay runs, from what the run has seen by then: no model knows the future."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np

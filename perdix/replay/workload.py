@@ -1,7 +1,5 @@
 """The workload of a replay: a trace, scaled to what a twin can take, the same for every policy."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Belongs here: which of them is advised, and why. Does not belong here: the confi
 (:mod:`perdix.scan.confidence`), money (:mod:`perdix.scan.saving`) and how it is shown.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal

@@ -1,7 +1,5 @@
 """How far a recommendation can be trusted: a grade from A to D, with its reason."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final, Literal
 

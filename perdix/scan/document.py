@@ -1,7 +1,5 @@
 """What a scan came to, for machines: one JSON-serialisable document, from which table, page and message are made."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final

@@ -4,8 +4,6 @@ Belongs here: what is asked to find them, and what each is called. Does not belo
 (:mod:`perdix.scan.reading`).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Job files of what was found, ready for the controller: they only advise. A file that is there stays as it is."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from io import StringIO

@@ -1,7 +1,5 @@
 """Judging many jobs: each read, learned and replayed by itself, in several processes; one that fails stops no other."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

@@ -3,8 +3,6 @@
 Pure: from two aligned windows to values. What cannot be judged is refused with the reason, in words for a reader.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final

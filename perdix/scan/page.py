@@ -1,7 +1,5 @@
 """One page to hand on: what is saved in money first, then each job with its picture. It asks nothing of any server."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime

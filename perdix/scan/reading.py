@@ -4,8 +4,6 @@ Metrics of workers are many, and their minutes only have to be seen now and then
 at a step fifteen times as long as the job's own.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace

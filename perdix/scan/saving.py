@@ -1,7 +1,5 @@
 """What an advice saves in a month: in money where workers have a price, else in worker-hours."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

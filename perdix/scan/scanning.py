@@ -1,7 +1,5 @@
 """A whole scan: from a Prometheus to what is advised for each of its jobs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Final

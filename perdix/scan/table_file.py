@@ -1,7 +1,5 @@
 """The table of a scan as CSV: a row per job, plain numbers."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Which Kafka topic a job reads, where its rate shows it: engines do not name it, and a job file needs it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final

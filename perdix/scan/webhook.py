@@ -1,7 +1,5 @@
 """The summary of a scan as a message that Slack, and what understands its form, takes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit

@@ -6,8 +6,6 @@ needed on that day over those of a size that follows the load with hindsight, ti
 the time. Played thoroughly, it looks every minute of all of the time.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final, Literal

@@ -1,7 +1,5 @@
 """Lengths of time as people write them: ``30m``, ``6h``, ``1d12h``, or plain seconds."""
 
-from __future__ import annotations
-
 import re
 
 _PART = re.compile(r"(\d+(?:\.\d+)?)(min|[smhdw])")

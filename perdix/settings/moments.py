@@ -1,7 +1,5 @@
 """Moments as people read them, also those that no calendar has."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 LAST_YEAR = 9_000  # that a file may name: in each time zone, there are still calendars then

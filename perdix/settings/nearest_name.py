@@ -1,7 +1,5 @@
 """The name that was probably meant, where one is not known."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterable
 

@@ -4,8 +4,6 @@ What they do not take becomes visible, as in ``b"..."``: a byte that is not UTF-
 ``\uNNNN``.
 """
 
-from __future__ import annotations
-
 import re
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")  # PostgreSQL takes no NUL

@@ -1,7 +1,5 @@
 """The base of errors that are stored and shown: whatever they quote is printable, and holds no secret."""
 
-from __future__ import annotations
-
 from perdix.settings.outside_text import printable
 from perdix.settings.secrets import masked
 

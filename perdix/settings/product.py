@@ -1,7 +1,5 @@
 """Settings of the whole product: ``conf/perdix.yaml``."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """What ``perdix profile --live`` and ``perdix sample --live`` may do to a stream job: commands of its operator."""
 
-from __future__ import annotations
-
 import shlex
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """Secrets in text that is stored or shown: masked, wherever the text came from."""
 
-from __future__ import annotations
-
 import base64
 import re
 from collections.abc import Iterable

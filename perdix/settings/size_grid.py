@@ -1,7 +1,5 @@
 """The sizes of worker that can be sampled: a grid of cores and memory."""
 
-from __future__ import annotations
-
 import math
 from typing import Annotated, NamedTuple, Self
 

@@ -1,7 +1,5 @@
 """The base of everything that an operator may write: frozen, and a key that is not known is an error."""
 
-from __future__ import annotations
-
 from pydantic import BaseModel, ConfigDict
 
 

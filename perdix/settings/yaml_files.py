@@ -1,7 +1,5 @@
 """YAML into pydantic models, with the file, the line and the fix in every error."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args, get_origin
 

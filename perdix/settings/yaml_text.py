@@ -4,8 +4,6 @@ Whatever lies where a file should (a folder, a pipe, a loop of links) and whatev
 aliases that unfold to a billion values) ends in a :class:`SettingsError` after a bounded time.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import stat

@@ -1,7 +1,5 @@
 """A target that only takes note of what it would have been advised to run."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from perdix.targets.contract import Guard, Running, TargetError, unguarded

@@ -1,7 +1,5 @@
 """From a job's settings to its target: the only place that knows every kind."""
 
-from __future__ import annotations
-
 from perdix.settings.stream_job import StreamJob
 from perdix.settings.targets import AdvisorySettings, FlinkSettings, KubernetesSettings, TwinSettings
 from perdix.targets.advisory import AdvisoryTarget

@@ -1,7 +1,5 @@
 """The contract of a target: read what runs, ask for another scale-out, idempotently."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Asking a target over HTTP: every way in which that can fail becomes one ``TargetError`` in plain words."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection
 from typing import Any, TypeVar
 

@@ -1,7 +1,5 @@
 """Keys that make a repeated request harmless."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """The digital twin as a target: over HTTP for a living one, in process for a replay."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote

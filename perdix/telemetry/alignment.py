@@ -5,8 +5,6 @@ not belong here: the arithmetic of a grid (``perdix.telemetry.resampling``), and
 act on (``perdix.telemetry.quality``).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property

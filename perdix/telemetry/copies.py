@@ -4,8 +4,6 @@ Belongs here: which series are copies of another, and which of them counts when.
 several series of one metric (:mod:`perdix.telemetry.joining`), which would sum these.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """How a server's settings look to an HTTP client: which certificates count, whether a proxy is asked, its name."""
 
-from __future__ import annotations
-
 import ssl
 from functools import cache
 from typing import TypedDict

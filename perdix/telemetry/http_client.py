@@ -4,8 +4,6 @@ Belongs here: the conversation with any server that perdix asks (Prometheus, Fli
 an answer means. Kubernetes' own client keeps the same bounds in :mod:`perdix.targets.kubernetes.limits`.
 """
 
-from __future__ import annotations
-
 import ssl
 import threading
 import time

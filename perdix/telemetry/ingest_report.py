@@ -1,7 +1,5 @@
 """What an ingest did, file by file, in numbers that add up."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any

@@ -5,8 +5,6 @@ complete one prints a warning about it at each start; Spark uses it for linear a
 the JVM. So both are run through a launcher script that leaves the flag out. POSIX only, like Spark's own scripts.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import re

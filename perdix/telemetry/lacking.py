@@ -1,7 +1,5 @@
 """What the lake lacks of a live job, and so is to be pulled: ranges of time."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

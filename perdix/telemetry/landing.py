@@ -1,7 +1,5 @@
 """Which files a user means, and copies of them under the home, so that a later run finds what the first one read."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

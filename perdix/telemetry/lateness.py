@@ -1,7 +1,5 @@
 """When a job was late, sample by sample."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np

@@ -5,8 +5,6 @@ Belongs here: what could not be pulled, and the files, one per UTC day. Does not
 (:mod:`perdix.telemetry.ingest`).
 """
 
-from __future__ import annotations
-
 import gzip
 import math
 import os

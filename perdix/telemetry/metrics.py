@@ -3,8 +3,6 @@
 An engine's own names (Flink, Kafka Streams, Spark) are mapped onto these by ``conf/queries/<engine>.yaml``.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 

@@ -4,8 +4,6 @@ Belongs here: which values of those labels the series of one name had at the sam
 value after the other is a job that was renamed, and no sum of two.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple

@@ -1,7 +1,5 @@
 """Tables that are kept under the digest of their content: the same measurements are the same file on any machine."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar

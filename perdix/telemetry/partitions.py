@@ -1,7 +1,5 @@
 """Partitions of the lake: their keys, and the manifest that says what one holds."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

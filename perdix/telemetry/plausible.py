@@ -4,8 +4,6 @@ Belongs here: one metric by itself. Does not belong here: metrics that contradic
 (:mod:`perdix.telemetry.agreement`), and what is made of either (``control``).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final

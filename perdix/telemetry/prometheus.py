@@ -4,8 +4,6 @@ Belongs here: the conversation. Does not belong here: what to ask (``perdix.tele
 answer (``perdix.telemetry.alignment``, ``perdix.telemetry.quality``).
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace

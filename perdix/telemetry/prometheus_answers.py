@@ -4,8 +4,6 @@ Belongs here: status codes and JSON, without any network. Does not belong here: 
 (``perdix.telemetry.prometheus``).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 

@@ -3,8 +3,6 @@
 Belongs here: staleness, coverage, clock skew, missing workers. Does not belong here: what to do about it (``control``).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final

@@ -1,7 +1,5 @@
 """One PromQL template: its placeholders, and how a job's selector is written into it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from string import Template

@@ -3,8 +3,6 @@
 Belongs here: what is asked together, and whose an answer is; without any network.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final

@@ -1,7 +1,5 @@
 """One time series as it was read: the common form of exports, live pulls and the twin's emission."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal

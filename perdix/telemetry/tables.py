@@ -1,7 +1,5 @@
 """The tables of the lake: columns, types and partition keys. The only place that knows them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """Since when a job runs, by its uptime: a lost scrape hides no restart, for the next one says as much."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from perdix.telemetry.metrics import UPTIME

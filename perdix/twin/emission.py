@@ -1,7 +1,5 @@
 """Scraping a twin: its history turned into series, with jitter, lost scrapes, staleness and counter resets."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 

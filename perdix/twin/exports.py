@@ -1,7 +1,5 @@
 """Writing series the way that real tools export them: five formats, plain or gzip."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import math

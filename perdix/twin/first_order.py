@@ -1,7 +1,5 @@
 """Noise of first order: each value keeps a share of the one before."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a twin went through, row by row, in growing arrays."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 import numpy as np

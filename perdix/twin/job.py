@@ -1,7 +1,5 @@
 """The digital twin of one stream job, second by second."""
 
-from __future__ import annotations
-
 import math
 from collections import OrderedDict
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Several twins that live on one clock, safe to read and to rescale from many threads."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Mapping
 from typing import Protocol

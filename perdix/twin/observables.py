@@ -1,7 +1,5 @@
 """What a running job shows of itself: the speed of its workers, their records and CPU, its latency."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from perdix.telemetry.window import Values

@@ -1,7 +1,5 @@
 """Standstills: what causes them, and how long they take."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Literal

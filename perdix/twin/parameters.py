@@ -1,7 +1,5 @@
 """What makes one stream job's twin: read from ``conf/twins/<name>.yaml``."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Annotated, Self

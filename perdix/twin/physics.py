@@ -1,7 +1,5 @@
 """What happens in one job, as pure functions: scaling, skew, backlog, latency."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from perdix.telemetry.window import Values

@@ -1,7 +1,5 @@
 """Answers in the form of Prometheus' HTTP API, as plain functions of parameters; no sockets here."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from datetime import datetime

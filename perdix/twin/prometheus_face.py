@@ -1,7 +1,5 @@
 """The twin over HTTP: Prometheus' query API to read it, and a scale resource per job to act on it."""
 
-from __future__ import annotations
-
 import json
 import re
 import threading

@@ -1,7 +1,5 @@
 """Evaluating PromQL over scraped series, at many steps at once, by Prometheus' rules."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 ``conf/regimes/<name>.yaml`` takes the place of a twin's own restarts; a failure, with its warm-up, stays the twin's.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -4,8 +4,6 @@ The same as aligning the series of :func:`perdix.twin.emission.emit`, to the las
 worker and metric between: a replay looks a thousand times a day.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property

@@ -1,7 +1,5 @@
 """``python -m perdix.twin.serve``: the twins of ``conf/twins`` on the machine's clock, until Ctrl-C or SIGTERM."""
 
-from __future__ import annotations
-
 import argparse
 import math
 import signal

@@ -1,7 +1,5 @@
 """How a job was looked after before perdix came: a plain CPU rule, so that its history has seen several scale-outs."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """``perdix demo``: the whole line on the embedded default, from a twin's exports to decisions and a report."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

@@ -1,7 +1,5 @@
 """The same hours of the same twin under several policies, through the real tick, and with the best fixed size."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The demo's report: a page with money and lateness first, then each job, and its picture as a PNG of its own."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Mapping, Sequence
 from pathlib import Path

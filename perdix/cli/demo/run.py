@@ -1,7 +1,5 @@
 """What ``perdix demo`` does: a twin's exports, lake, champions, ten ticks of the loop, comparison, report."""
 
-from __future__ import annotations
-
 import shutil
 import time
 from collections.abc import Collection, Iterator

@@ -3,8 +3,6 @@
 For people it is a table per pattern, laid out as tables 3 to 6 of the paper.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """How ``perdix replay`` looks to people: a progress bar, a table of policies, and what is recommended."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any

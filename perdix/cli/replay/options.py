@@ -1,7 +1,5 @@
 """The options of ``perdix replay``, each in one group of its help, and what some of them mean."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 from typing import Annotated, NamedTuple

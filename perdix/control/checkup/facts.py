@@ -1,7 +1,5 @@
 """What was found of each query of a job, as values."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 

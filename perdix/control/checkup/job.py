@@ -1,7 +1,5 @@
 """Every query of one job asked and judged, within a bounded time."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping

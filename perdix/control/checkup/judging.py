@@ -3,8 +3,6 @@
 By the rules that a tick goes by: its ranges, its alignment, its judgement of what contradicts itself.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final

@@ -1,7 +1,5 @@
 """Which label of a selector is wrong, and what it should be: asked of the server where a query finds nothing."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

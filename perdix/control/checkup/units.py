@@ -4,8 +4,6 @@ What cannot be is known (:mod:`perdix.telemetry.plausible`). A latency in second
 the one is held against its objective and against what waits, the other against the clock.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final

@@ -5,8 +5,6 @@ and ``/operators``: the control loop, which sizes a job as a whole, never takes 
 reconciled as there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """One look at a running job whose operators are sized: what was seen, decided and done."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -4,8 +4,6 @@ What is asked of Flink is a state to reach, so a loop that is ended at any point
 policy remembers is handed out after each look, and goes on from what a former loop kept.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace

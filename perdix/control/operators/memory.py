@@ -1,7 +1,5 @@
 """What a policy that sizes operators remembers of a job, from one ``perdix operators`` to the next."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

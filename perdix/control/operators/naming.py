@@ -1,7 +1,5 @@
 """How the operators of a job are called in the state store and in published metrics."""
 
-from __future__ import annotations
-
 _OPERATORS = "/operators"
 
 

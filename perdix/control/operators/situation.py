@@ -3,8 +3,6 @@
 Belongs here: windows, what arrives, and since when it runs. Does not belong here: reading it, and acting.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

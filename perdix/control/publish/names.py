@@ -5,8 +5,6 @@ base units, points in time as epoch seconds (an age is ``time() - x``), ``_total
 ``stream_job``, not ``job``: Prometheus keeps ``job`` for its own scrape job, and would rename ours to ``exported_job``.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 

@@ -4,8 +4,6 @@ Belongs here: which rows say what. Does not belong here: the names of metrics (:
 and for how long a value may be shown (:mod:`perdix.control.publish.metrics`).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Set
 from contextlib import contextmanager

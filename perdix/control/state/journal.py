@@ -1,7 +1,5 @@
 """The tick journal: what each fleet tick did, how each job stands, what is paused, which retrains were asked for."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime

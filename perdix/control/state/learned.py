@@ -1,7 +1,5 @@
 """What the loop has learned of each job: its documents, and the forecasts that still await their truth."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ The intent is stored before anything is asked of the target and is reconciled at
 heals itself and nothing is done twice.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Mapping, Sequence

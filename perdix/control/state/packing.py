@@ -4,8 +4,6 @@ The first byte names the dictionary that the rest was compressed with. A diction
 another number, and the old one stays for what was stored with it.
 """
 
-from __future__ import annotations
-
 import zlib
 
 PLAIN = 0  # no dictionary

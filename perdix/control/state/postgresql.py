@@ -4,8 +4,6 @@ A server may refuse, be slow, be cut off, or freeze: a frozen one keeps its conn
 sent, and no answer ever comes. Only a deadline of the client's own ends that.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ SQLAlchemy's execution costs several times as much as the statement that it exec
 statements that are marked go this way; they are the same statements, in the same transaction, with the same errors.
 """
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress

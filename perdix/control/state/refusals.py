@@ -5,8 +5,6 @@ Belongs here: the count per job and fault, and the pause that follows from it. D
 failure.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import sqlalchemy as sa

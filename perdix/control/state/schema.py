@@ -3,8 +3,6 @@
 Portable SQL only: SQLite (WAL) by default, PostgreSQL when shared. Times are epoch seconds, documents are JSON text.
 """
 
-from __future__ import annotations
-
 import logging
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence

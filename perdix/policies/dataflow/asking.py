@@ -1,7 +1,5 @@
 """Asking a policy that sizes operators, whatever it does: what it answers can be carried out, or what runs is held."""
 
-from __future__ import annotations
-
 from perdix.policies.asking import answer_of
 from perdix.policies.contract import Reason
 from perdix.policies.dataflow.contract import DataflowDecision, DataflowPolicy, DataflowSituation

@@ -1,7 +1,5 @@
 """The contract of a policy that sizes operators."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol

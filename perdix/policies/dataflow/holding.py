@@ -1,7 +1,5 @@
 """How a hold looks where operators are sized: what runs goes on running."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import replace

@@ -5,8 +5,6 @@ here is one hot key: an instance gets the key's share ``k`` of the input and, li
 rest, so of ``n`` instances the hottest gets ``k + (1 - k) / n``. More instances thin out the rest, never the key.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """A fixed parallelism per operator: the baseline of every comparison."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """What a vertex must be able to process, and the band within which nothing happens."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

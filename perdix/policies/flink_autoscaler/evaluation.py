@@ -1,7 +1,5 @@
 """From a window of samples to what each vertex must, and can, process."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A job graph as the rule sees it, and what is measured of it at one moment."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The decision for a whole job: all vertices that want to change do so together, or none."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """The rule as a policy of the tick: the job as a whole is its one vertex, and a source."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 

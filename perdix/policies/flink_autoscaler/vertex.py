@@ -1,7 +1,5 @@
 """The decision for one vertex: its parallelism, fitted to the partitions of a source or to key groups."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

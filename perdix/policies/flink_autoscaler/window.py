@@ -1,7 +1,5 @@
 """The window of samples: when it is full, and rates and averages over it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

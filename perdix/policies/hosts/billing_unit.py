@@ -1,7 +1,5 @@
 """When the end of a billing time unit must be looked at."""
 
-from __future__ import annotations
-
 import math
 
 UNIT_SHARE = 0.05  # "within the last 5 % of the BTU"

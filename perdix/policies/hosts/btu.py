@@ -1,7 +1,5 @@
 """The policy of Hochreiner et al. (PeerJ CS 2018): hosts are used to the end of the time that is paid for."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated

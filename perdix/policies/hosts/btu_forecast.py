@@ -1,7 +1,5 @@
 """Scaling down by what is forecast: what Hochreiner et al. name as future work."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Annotated
 

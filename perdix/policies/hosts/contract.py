@@ -1,7 +1,5 @@
 """The contract of a policy that leases hosts and places containers (Hochreiner et al., PeerJ CS 2018, system model)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """How many instances of an operator type the forecast asks for."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Algorithm 3: which operator type can be scaled down first (Hochreiner et al., PeerJ CS 2018)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The steps of one look as they are planned, and the room that is left after each of them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any

@@ -3,8 +3,6 @@
 Section "Optimize resource usage" and Figure 5 of Hochreiner et al. (PeerJ CS 2018).
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass

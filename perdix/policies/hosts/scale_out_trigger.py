@@ -1,7 +1,5 @@
 """Algorithm 1: when an operator type needs one more instance (Hochreiner et al., PeerJ CS 2018)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

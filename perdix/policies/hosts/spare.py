@@ -1,7 +1,5 @@
 """What may be taken away from an operator type."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

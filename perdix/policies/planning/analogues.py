@@ -1,7 +1,5 @@
 """What came after minutes like this one: how long each size would have been late in the hour that followed."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

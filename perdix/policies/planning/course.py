@@ -1,7 +1,5 @@
 """The course that a load is expected to take, in the stages of a plan: minutes first, then what lies further."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 from typing import Self

@@ -3,8 +3,6 @@
 Belongs here: how a plan explains itself. Does not belong here: choosing one.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

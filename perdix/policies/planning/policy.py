@@ -1,7 +1,5 @@
 """The policy ``perdix``: a plan over time within an error budget, made anew at each tick; its first step is taken."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Options of the policy ``visp``: what a worker takes, what a host has, and how it is billed."""
 
-from __future__ import annotations
-
 from typing import Annotated, Self
 
 from pydantic import ConfigDict, Field, model_validator

@@ -1,7 +1,5 @@
 """Commands of an operator, as child processes: one that ends, and one that runs until it is ended."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """A running job under load: what profiling and sampling on a real cluster have in common."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping

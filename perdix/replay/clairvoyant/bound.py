@@ -25,8 +25,6 @@ under the same physics that holds the objectives is cheaper:
 * Rescales are not limited in number.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 

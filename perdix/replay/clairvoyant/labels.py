@@ -1,7 +1,5 @@
 """Plans as labels, many at once: what each has cost so far, what waits, and by when that must be gone."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Self

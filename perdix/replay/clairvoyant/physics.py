@@ -1,7 +1,5 @@
 """What a plan is held against: expected capacities and downtimes, and nothing of luck."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The dynamic programme: every plan that holds the objectives, from decision instant to decision instant."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Self

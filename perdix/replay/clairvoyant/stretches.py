@@ -6,8 +6,6 @@ course of a job that began with none. Whether ``b`` is allowed is then a questio
 has to be rounded to a grid.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

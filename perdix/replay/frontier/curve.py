@@ -5,8 +5,6 @@ corners the hull is a line that no plan lies below; a plan on the line itself th
 frontier is read off between corners it is at most what is needed, never more.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise

@@ -5,8 +5,6 @@ when workers crash. How keys fall after a rescale and how long it takes are luck
 expect and with median standstills.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -7,8 +7,6 @@ before it than some number of records: then the oldest has waited too long, or t
 own latency is above the objective. So each second is late from one ``b`` on, and no backlog is rounded to a grid.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Many replays on leased hosts side by side: every policy with every pattern and every seed."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from perdix.replay.hosts.case import FORECASTER, HostsCase, HostsContender

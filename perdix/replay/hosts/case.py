@@ -1,7 +1,5 @@
 """One replay of policies that lease hosts: who takes part, on which topology and pattern, with which seed."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

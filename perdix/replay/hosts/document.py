@@ -1,7 +1,5 @@
 """What came of replays on leased hosts, for machines: one JSON-serialisable document, and a Parquet file per replay."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path

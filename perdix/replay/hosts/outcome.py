@@ -1,7 +1,5 @@
 """What a policy made of a topology on leased hosts: what was paid, what was late, what was changed."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 As figures 8 to 11 of Hochreiner et al. (PeerJ CS 2018): a column per policy.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """One replay of a policy that leases hosts against the twin of a topology: look, decide, carry out, add up."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What a policy may know of a twin of hosts at one look, and what is done of what it answers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

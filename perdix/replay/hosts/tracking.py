@@ -1,7 +1,5 @@
 """Replays on leased hosts as MLflow shows them: a parent run, and a run per pattern and policy, side by side."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

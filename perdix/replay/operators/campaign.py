@@ -1,7 +1,5 @@
 """Many replays on one dataflow side by side: every operator-level policy with every seed."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from perdix.replay.operators.case import DataflowCase, DataflowContender

@@ -1,7 +1,5 @@
 """One replay of operator-level policies: who takes part, and on which dataflow with which seed."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """What came of replays on a dataflow, for machines: one JSON-serialisable document, and a Parquet file per replay."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

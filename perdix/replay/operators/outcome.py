@@ -1,7 +1,5 @@
 """What a policy made of a dataflow: steps until it was stable, where it ended, and what it cost."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise

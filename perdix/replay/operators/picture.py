@@ -3,8 +3,6 @@
 As figures 1, 6 and 7 of the DS2 paper: a column per policy, one row for rates and one for instances.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

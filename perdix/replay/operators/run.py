@@ -1,7 +1,5 @@
 """One replay of an operator-level policy against a dataflow's twin: look, decide, rescale, and what came of it."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 from typing import Any

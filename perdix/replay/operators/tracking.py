@@ -1,7 +1,5 @@
 """Replays on a dataflow as MLflow shows them: a parent run, and a run per policy, side by side."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What Flink's REST API answers, as far as a target needs it."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """How a Flink cluster rescales, as its configuration says, and what of it makes a rescale dearer than it need be."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """A running Flink job as a dataflow: what feeds what, and what every subtask has done so far."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import quote

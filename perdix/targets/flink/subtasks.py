@@ -1,7 +1,5 @@
 """Which TaskManager has which subtask of a job: asked once for each deployment, for nothing else moves them."""
 
-from __future__ import annotations
-
 from perdix.models.capacity.key_groups import Subtasks
 from perdix.targets.contract import TargetError
 from perdix.targets.flink.answers import Job, Placed

@@ -1,7 +1,5 @@
 """A job of Apache Flink (1.18 or newer, adaptive scheduler), scaled in place through the JobManager's REST API."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress

@@ -1,7 +1,5 @@
 """The calls to an API server: the ``scale`` subresource of one resource, and the resource itself."""
 
-from __future__ import annotations
-
 import logging
 import os
 from dataclasses import dataclass

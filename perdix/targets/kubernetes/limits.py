@@ -1,7 +1,5 @@
 """Bounds on what an API server's answer may cost: Kubernetes' own client knows none on the whole of it."""
 
-from __future__ import annotations
-
 import io
 import socket
 from typing import Any

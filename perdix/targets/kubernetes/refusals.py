@@ -1,7 +1,5 @@
 """What an API server's refusal means, and what would fix it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

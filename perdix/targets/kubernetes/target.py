@@ -1,7 +1,5 @@
 """A resource of Kubernetes with the ``scale`` subresource: Deployment, StatefulSet, or a custom one."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from perdix.settings.targets import KubernetesSettings

@@ -5,8 +5,6 @@ dropped without a word: a line that cannot be read is set aside with its place, 
 is read.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """Files, lines and columns of the original DS2 program's formats, and what is said of a line that cannot be read."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import tarfile

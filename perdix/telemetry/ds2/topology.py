@@ -1,7 +1,5 @@
 """Topologies as the original DS2 program reads them: a line per edge (Flink, Heron), or the log of a Timely program."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ An empty cell is no sample: Grafana joins series of different times into one tab
 and labels as further columns.
 """
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Which format a file has, told from its first bytes; and when none fits, what it is and how to fix it."""
 
-from __future__ import annotations
-
 import re
 from enum import StrEnum
 

@@ -5,8 +5,6 @@ Read are OpenMetrics (``promtool tsdb dump-openmetrics``, seconds), Prometheus' 
 (1e11 s is the year 5138, 1e11 ms is 1973). Exemplars are passed over: they are not samples.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import TypeAlias
 

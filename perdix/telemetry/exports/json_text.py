@@ -1,7 +1,5 @@
 """JSON of exporters that are careless with encodings."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Series names as Prometheus writes them: ``name{label="value",...}``, ``{"dotted.name",label="value"}``."""
 
-from __future__ import annotations
-
 import re
 
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")

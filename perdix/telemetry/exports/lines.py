@@ -1,7 +1,5 @@
 """Lines of an export, a block at a time: bounded, with places, of a whole file or of a slice of it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property

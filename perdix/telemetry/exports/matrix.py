@@ -5,8 +5,6 @@ Arrow; measured on 1.3 M samples this takes a fifth of the time of a JSON parser
 does not pass that way strictly (white space, odd values, damage) is read by the JSON parser, sample by sample.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

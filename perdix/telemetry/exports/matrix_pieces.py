@@ -4,8 +4,6 @@
 so each match begins a series. What lies between two matches is one series, damaged or not.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """From an exporter's names to canonical ones."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -1,7 +1,5 @@
 """Text and JSON values into sample arrays, strictly: what is not a number is named, never guessed."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Sequence

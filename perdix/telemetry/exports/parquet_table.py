@@ -4,8 +4,6 @@
 be timestamps, epoch numbers or text as in CSV.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace

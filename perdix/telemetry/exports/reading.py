@@ -1,7 +1,5 @@
 """Read one export, or a slice of it: choose the format, name the series, count every sample."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Time columns of tables: epoch numbers of any usual unit, ISO date-times with and without a zone, also in digits."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Sequence

@@ -3,8 +3,6 @@
 A NaN (and a staleness marker) is written as ``null`` there, infinities as ``"Infinity"``.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The digital twin of a dataflow, second by second."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """What happened in a dataflow, second by second."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

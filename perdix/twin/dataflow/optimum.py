@@ -1,7 +1,5 @@
 """The least parallelism that sustains given source rates, from the true curves."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from perdix.twin.dataflow.parameters import DataflowParameters

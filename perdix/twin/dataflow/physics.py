@@ -4,8 +4,6 @@ A step is fluid: within it records pass through as many operators as have time a
 who finds no room waits, and so do all that feed it, up to the sources.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 

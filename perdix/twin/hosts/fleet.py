@@ -1,7 +1,5 @@
 """Hosts and containers: leases, starts, stops, migrations, deaths, and the room that each takes."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from typing import Final

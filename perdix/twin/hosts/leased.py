@@ -1,7 +1,5 @@
 """Hosts, containers, and what happens to them: the words that describe a fleet."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Literal
 

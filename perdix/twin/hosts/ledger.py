@@ -1,7 +1,5 @@
 """What happened in a topology, second by second."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

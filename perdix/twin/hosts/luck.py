@@ -1,7 +1,5 @@
 """Luck of a cloud: two policies meet the same neighbours, stalls and start-up times for the same seed."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from perdix.telemetry.window import Values

@@ -1,7 +1,5 @@
 """What makes the twin of a topology on leased hosts: read from ``conf/topologies/<name>.yaml``."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Self
 

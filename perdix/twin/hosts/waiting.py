@@ -1,7 +1,5 @@
 """How long data items wait, and how many take longer than allowed: first in, first out, from cumulative counts."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.special import ndtr
 

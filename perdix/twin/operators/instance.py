@@ -1,7 +1,5 @@
 """One operator instance, second by second: it starts, warms up, flickers, is full, or dies."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

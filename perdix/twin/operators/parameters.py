@@ -1,7 +1,5 @@
 """What makes the twin of one operator instance: read from ``conf/operators/<name>.yaml``."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Self
 

@@ -1,7 +1,5 @@
 """How fast an operator instance is with its cores and memory. Pure, and the truth that benchmarks judge by."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike
 

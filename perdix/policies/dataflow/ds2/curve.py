@@ -8,8 +8,6 @@ what runs and another parallelism that ran counts as well, on the cautious side:
 overshooting, and scaling in from undershooting between the two.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """DS2 per operator: the rule of equations 7 and 8, and the scaling manager around it (OSDI '18, sections 3 and 4.2)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

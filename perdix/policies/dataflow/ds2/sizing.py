@@ -1,7 +1,5 @@
 """The rule of one interval: the equations, and what perdix adds for the hottest instance of an uneven operator."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
