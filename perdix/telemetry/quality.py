@@ -123,11 +123,13 @@ def _coverage(window: Window, name: str) -> float:
     known = ~np.isnan(values)
     if not known.any():
         return 0.0
-    begun = np.logical_or.accumulate(known, axis=0)
-    unfinished = np.logical_or.accumulate(known[::-1], axis=0)[::-1]
-    # A step in which no worker reports counts against all: an outage at either end of the window is not a rescale.
-    expected = (begun & unfinished) | ~known.any(axis=1, keepdims=True)
-    return float(known[expected].mean())
+    # An outage at either end of the window is no rescale: it counts against those who report beside it.
+    first, last = np.flatnonzero(known.any(axis=1))[[0, -1]]
+    present = known.copy()
+    present[:first], present[last:] = known[first], known[last]
+    begun = np.logical_or.accumulate(present, axis=0)
+    unfinished = np.logical_or.accumulate(present[::-1], axis=0)[::-1]
+    return float(known[begun & unfinished].mean())
 
 
 def _silent_workers(window: Window, now_s: float, allowed_s: float, needed: Mapping[str, float]) -> tuple[str, ...]:

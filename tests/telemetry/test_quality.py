@@ -86,6 +86,23 @@ def test_an_outage_at_the_start_is_a_gap():
     assert quality.coverage["throughput_per_s"] == 0.5
 
 
+def test_the_restart_of_a_scale_in_counts_against_those_who_go_on() -> None:
+    """Three workers, eight steps of standstill, then one: those that were released did not stand still."""
+    found = window(n=40)
+    for table in found.worker_metrics.values():
+        table[20:28] = np.nan
+        table[28:, 1:] = np.nan
+    assert assess(found, NOW, 1).coverage["cpu_load"] == pytest.approx((3 * 20 + 12) / (3 * 20 + 20))
+
+
+def test_a_worker_that_was_released_before_the_window_counts_in_none_of_its_steps() -> None:
+    found = window()
+    for table in found.worker_metrics.values():
+        table[:, 1:] = np.nan
+        table[:10] = np.nan
+    assert assess(found, NOW, 1).coverage["cpu_load"] == pytest.approx(50 / 60)
+
+
 def test_a_worker_that_falls_silent_is_named():
     quality = assess(window(throughput_per_s=lost(slice(20, None), 1), cpu_load=lost(slice(20, None), 1)), NOW, 15)
     assert not quality.ok
