@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from perdix.settings.yaml_files import SettingsError
 from perdix.telemetry.exports.numbers import FIRST_MS, LAST_MS, unit_ms_of
+from perdix.telemetry.exports.time_text import as_iso
 from perdix.telemetry.window import Values
 
 SEPARATORS = ",;|\t"
@@ -171,7 +172,8 @@ def _columns(path: Path, names: Sequence[str], rows: Sequence[Row]) -> tuple[int
     looks = [k for k, cell in enumerate(cells) if k != named and _time_s(cell) is not None]
     dates = [k for k in looks if _number(cells[k]) is None]
     local = next((cell for cell in cells if isinstance(cell, str) and LOCAL_DATE.match(cell)), None)
-    if local is not None and not dates and by_name not in looks:
+    by_unit = any(names and TICK.search(names[k]) for k in looks)
+    if local is not None and not dates and by_name not in looks and not by_unit:
         raise SettingsError(f"{path}:{place}: '{local}' may be a date; write it as ISO, such as 2026-01-31T03:12:00Z")
     time_at = next(iter(dates or looks), None) if by_name is None else by_name
     if by_name is None and len(cells) == 1 and _number(cells[0]) is not None:
@@ -265,14 +267,15 @@ def _time_s(cell: Any, tick_s: float | None = None) -> float | None:
     """
     if isinstance(cell, datetime):
         return (cell if cell.tzinfo else cell.replace(tzinfo=UTC)).timestamp()
-    number = _number(cell)
+    text = as_iso(str(cell))
+    number = _number(text)
     if number is not None:
         if not math.isfinite(number):
             return None
         time_s = number / (1_000.0 / unit_ms_of(number)) if tick_s is None else number * tick_s
         return time_s if FIRST_MS <= 1_000.0 * time_s <= LAST_MS else None
     try:
-        moment = datetime.fromisoformat(str(cell))
+        moment = datetime.fromisoformat(text)
     except ValueError:
         return None
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

@@ -423,6 +423,19 @@ def test_versions_and_addresses_are_no_dates(tmp_path: Path, word: str) -> None:
     assert recorded(written(tmp_path, text)).step_s == 60.0
 
 
+@pytest.mark.parametrize(("header", "date"), [("t_s,day,rps", "31.1.2026"), ("elapsed_s,version,rps", "2026.1.3")])
+def test_nor_is_a_date_looked_for_beside_a_column_that_names_its_unit(tmp_path: Path, header: str, date: str) -> None:
+    text = f"{header}\n" + "".join(f"{60 * k},{date},{5 + k}\n" for k in range(9))
+    assert recorded(written(tmp_path, text)).step_s == 60.0
+
+
+@pytest.mark.parametrize("spelled", ["2026-01-31T{:02}:00:00Z", "20260131{:02}0000", "20260131{:02}00"])
+def test_dates_in_digits_alone_are_dates(tmp_path: Path, spelled: str) -> None:
+    text = rows([spelled.format(k) for k in range(9)], range(5, 14), header="time,rate\n")
+    trace = recorded(written(tmp_path, text))
+    assert (trace.step_s, trace.length_s) == (3_600.0, 9 * 3_600.0)
+
+
 def test_a_date_as_a_country_writes_it_may_stand_beside_the_time(tmp_path: Path) -> None:
     text = "ts;Datum;rate\n" + "".join(f"{1_700_000_000 + 60 * k};15.11.2023;{5 + k}\n" for k in range(9))
     assert recorded(written(tmp_path, text)).step_s == 60.0

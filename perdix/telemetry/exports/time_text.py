@@ -99,12 +99,16 @@ def _one_by_one(texts: Sequence[str], timezone: str) -> Times:
     return Times(times_ms, good, local)
 
 
-def _one(text: str, timezone: str) -> tuple[int, bool] | None:
+def as_iso(text: str) -> str:
+    """Return a date in digits alone as ISO has it, ``20260131T031200``; any other text as it is."""
     digits = _COMPACT.fullmatch(text)
+    return f"{digits[1]}T{digits[2]}" if digits else text
+
+
+def _one(text: str, timezone: str) -> tuple[int, bool] | None:
+    text = as_iso(text)
     plain = number(text)
-    if digits:
-        text = f"{digits[1]}T{digits[2]}"
-    elif plain is not None:
+    if plain is not None:
         milliseconds = plain * unit_ms_of(plain) if math.isfinite(plain) else math.inf
         return (round(milliseconds), False) if FIRST_MS <= milliseconds <= LAST_MS else None
     try:
