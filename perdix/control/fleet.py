@@ -123,11 +123,11 @@ def _journal(io: TickIO, report: FleetReport, holder: str) -> FleetReport:
     try:
         ours = [status for status in report.statuses.values() if status.status not in (Status.OBSERVING, Status.LATE)]
         with io.store.together() as once:
-            before = once.journal.ticks(limit=1)
+            before_s = once.journal.last_tick_s(report.started_s)
             calm = {name for name, served in report.reports.items() if not served.drifting}
             report = replace(report, retrains=_retrains(once.journal, report.started_s, calm))
             once.journal.record_tick(Tick(report.started_s, report.finished_s, holder, report.summary()), ours)
-        if not before or before[0].started_s // PRUNE_EVERY_S != report.started_s // PRUNE_EVERY_S:
+        if before_s is None or before_s // PRUNE_EVERY_S != report.started_s // PRUNE_EVERY_S:
             io.store.prune(report.started_s)
     except Exception as error:
         _log.error("the tick could not be journalled: %s", cause_of(error))

@@ -120,6 +120,12 @@ class Journal:
             rows = connection.execute(query).all()
         return [Tick(row.started_s, row.finished_s, row.holder, from_text(row.summary)) for row in rows]
 
+    def last_tick_s(self, now_s: float) -> float | None:
+        """Return when the newest tick up to ``now_s`` began, epoch seconds; ``None`` before the first."""
+        query = sa.select(sa.func.max(ticks.c.started_s)).where(ticks.c.started_s <= now_s)
+        with self.transactions.reading() as connection:
+            return connection.execute(query).scalar()
+
     def statuses(self) -> dict[str, JobStatus]:
         """Return the latest status of every job that a tick has looked at; ``since_s`` is when it last changed."""
         with self.transactions.reading() as connection:
