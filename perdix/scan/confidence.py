@@ -60,7 +60,7 @@ def legend() -> str:
 
 
 def _by_width(estimate: Estimate) -> int:
-    half = half_width(estimate)
+    half = round(half_width(estimate), 3)  # as the reason shows it
     return next((place for place, limit in enumerate(WIDTHS) if half <= limit), len(WIDTHS))
 
 

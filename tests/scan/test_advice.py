@@ -256,6 +256,8 @@ class TestConfidence:
         """The legend: A is known to ±9 %, with 95 % of the load."""
         found = confidence(learned(load(minutes=7 * 1_440), capacities=capacities(width=0.094, seen=6)), 6)
         assert (found.grade, found.reason) == ("B", "6 workers ran here, known to ±9.4%")
+        limit = confidence(learned(load(minutes=7 * 1_440), capacities=capacities(width=0.0904, seen=6)), 6)
+        assert limit.grade == "A"
         rates = load(minutes=7 * 1_440).per_s.copy()
         rates[100:630] = np.nan
         found = confidence(learned(replace(load(), per_s=rates), capacities=capacities(width=0.05, seen=6)), 6)
