@@ -29,10 +29,10 @@ def show(finding: Finding, *, in_full: bool) -> None:
     mark = styled("ok    ", "green") if finding.ok else styled("broken", "red")
     asked = [query for query in finding.queries if query.verdict is not Verdict.NOT_ASKED]
     console.print(mark, f"{finding.check}: {finding.found}")
-    shown = asked if in_full else [finding for finding in asked if not finding.ok]
+    shown = asked if in_full else [query for query in asked if not query.ok]
     if shown:
-        table("", ["metric", "series", "newest", "age", "verdict"], [_row(finding) for finding in shown])
-    for fix in () if finding.ok else finding.fix.splitlines():
+        table("", ["metric", "series", "newest", "age", "verdict"], [_row(query) for query in shown])
+    for fix in () if finding.ok else filter(None, finding.fix.split("\n")):
         console.print(f"       fix: {fix}")
     for word, text in (("check ", finding.doubt), ("better: ", finding.better)):
         if text:

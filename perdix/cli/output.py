@@ -119,7 +119,8 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) 
         grid.add_row(*(row[:-1] if below else row))
     console.print(grid)
     for row in texts if below else ():
-        console.print(f"{row[0]}: {row[-1]}")
+        if row[-1]:
+            console.print(f"{row[0]}: {row[-1]}")
 
 
 def styled(text: str, style: str) -> Text:

@@ -45,8 +45,9 @@ def test_a_sentence_is_not_squeezed_into_the_rest_of_a_narrow_line(
     monkeypatch.setattr(console, "_height", 50)
     why = "Paused: by an operator until 2026-11-29 19:58:24 UTC (load test)."
     columns = ["job", "status", "mode", "workers", "WAPE 1 min", "15 min", "why"]
-    table("stream jobs", columns, [["ads", "paused", "advise", "12", "1.8 %", "-", why]])
+    table("stream jobs", columns, [["ads", "paused", "advise", "12", "1.8 %", "-", why], ["words", *"-" * 5, ""]])
     said = capsys.readouterr().out
+    assert "words: " not in said, "no line of nothing"
     assert set(why.split()) <= set(said.split())
     assert "workers" in said
     assert max(map(len, said.splitlines())) <= width
