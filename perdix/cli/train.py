@@ -32,7 +32,7 @@ def train(
     Example: perdix train --job ads
     """
     files = usable_files(but=job)
-    live = [name for name, job in files.jobs.items() if job.prometheus is not None]
+    live = [name for name, file in files.jobs.items() if file.prometheus is not None]
     ingested, sampled = list(dict.fromkeys([*lake().jobs("workload_features"), *live])), sampled_jobs()
     fix = f"ingest exports first (perdix ingest FILES --job NAME), or {job_file_to_write()}, with its Prometheus"
     every = list(dict.fromkeys([*ingested, *sampled]))
@@ -40,7 +40,9 @@ def train(
     if not jobs:
         raise UserError(f"there is no job yet: {fix}")
     document = train_jobs(
-        [job for job in jobs if job in ingested], sampled=[job for job in jobs if job in sampled], show=not as_json
+        [name for name in jobs if name in ingested],
+        sampled=[name for name in jobs if name in sampled],
+        show=not as_json,
     )
     emit("perdix.train/1", document, as_json=as_json, show=lambda: _show(document))
     if document["problems"]:
@@ -100,7 +102,7 @@ def _run(name: str, jobs: list[str], opened: Any, *, show: bool) -> list[_Run]:
 
     opened.add_dynamic_partitions("stream_jobs", jobs)
     every = opened.get_dynamic_partitions("stream_jobs")
-    ordered = [name for name in every if name in jobs]
+    ordered = [known for known in every if known in jobs]
     unbroken = every[every.index(ordered[0]) : every.index(ordered[-1]) + 1] == ordered
     found: list[_Run] = []
     for stretch in [ordered] if unbroken else [[job] for job in ordered]:

@@ -149,10 +149,10 @@ def _judged(active: Sequence[_Run], measured: Mapping[int, Measured | None], pla
     rate_per_s = plan.rate_per_s(step)
     known = {n: figures for n, figures in measured.items() if figures is not None}
     verdicts = valid_deployments(
-        {n: measured.latency_ms for n, measured in known.items()},
+        {n: point.latency_ms for n, point in known.items()},
         rate_per_s,
         [point for run in active for point in run.points],
-        throughputs_per_s={n: measured.throughput_per_s for n, measured in known.items()},
+        throughputs_per_s={n: point.throughput_per_s for n, point in known.items()},
     )
     for run in active:
         one = measured[run.scale_out]

@@ -116,7 +116,7 @@ def _read(topology: Path, rates: Path, sources: Path | None, epoch: str, most: i
         raise UserError(str(error)) from None
     names = _names(drawn)
     graph, log = _graph(drawn, names, most, topology), _chosen(log, epoch)
-    by_name = [_renamed(operator_rates_of(epoch), names) for epoch in log.epochs]
+    by_name = [_renamed(operator_rates_of(entry), names) for entry in log.epochs]
     windows = [found for found, _ in by_name]
     if not any(name in graph.names for window in windows for name in window):
         logged = ", ".join(list(dict.fromkeys(name for window in windows for name in window))[:10])
@@ -126,11 +126,11 @@ def _read(topology: Path, rates: Path, sources: Path | None, epoch: str, most: i
     per_instance = _under(emitted.per_instance, names) if emitted else {}
     running = {names[operator.id]: operator.instances for operator in drawn.operators}
     # Newer than the topology:
-    running |= {name: rates.instances for window in windows for name, rates in window.items()}
+    running |= {name: seen.instances for window in windows for name, seen in window.items()}
     return Read(
         graph,
         windows,
-        [(epoch.number, notes) for epoch, (_, notes) in zip(log.epochs, by_name, strict=True)],
+        [(entry.number, notes) for entry, (_, notes) in zip(log.epochs, by_name, strict=True)],
         per_instance,
         running,
         [*log.remarks, *_strangers(graph, windows, per_instance)],
@@ -165,7 +165,7 @@ def _graph(drawn: Topology, names: Mapping[str, str], most: int | None, path: Pa
 def _chosen(log: RatesLog, epoch: str) -> RatesLog:
     if epoch == ALL:
         return log
-    there = {str(epoch.number): epoch for epoch in log.epochs}
+    there = {str(entry.number): entry for entry in log.epochs}
     if epoch not in there:
         raise UserError(f"--epoch {epoch}: there is none; give {ALL} or one of {', '.join(list(there)[:20])}")
     return replace(log, epochs=(there[epoch],))
