@@ -31,7 +31,7 @@ demo: install ## the whole line on the embedded default: exports -> champions ->
 
 test: install ## every check and test (CI runs this)
 	@# Side by side: of two cores one would idle while the types are checked.
-	@$(MAKE) --no-print-directory --jobs 2 lint tests
+	@$(MAKE) --no-print-directory --jobs 2 lint tests || { echo "make test: lint or a test failed: see the first *** above" >&2; exit 1; }
 
 tests: install
 	@# A process per core: numerical libraries must not start one thread per core in each of them.

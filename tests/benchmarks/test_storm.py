@@ -152,6 +152,15 @@ def test_a_store_that_is_frozen_for_one_controller_is_open_for_one_that_starts_m
     assert Player().play(Episode(2, 2, (frozen,), 6), compared=False).violations == ()
 
 
+def test_operators_of_a_cluster_that_is_short_of_slots_keep_their_sources():
+    short = Fault("short of slots", "flow", 2, 5, 2.0)
+    assert Player().play(Episode(14, 1, (short,), 12), compared=False).violations == ()
+
+
+def test_no_rescale_blinds_a_job_for_three_minutes_over_http_either():
+    assert Player().play(Episode(13, 3, ()), compared=False).violations == ()
+
+
 def test_what_was_asked_of_a_frozen_store_may_fail_long_after_it_thawed():
     # While one controller waits for the store to open, the others' ticks last for minutes.
     faults = (
