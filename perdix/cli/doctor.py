@@ -97,7 +97,8 @@ def _packages(*_: object) -> Iterator[Finding]:
     found = {names: next(filter(None, map(_installed, names)), None) for names in wanted}
     missing = ", ".join(names[0] for names, version in found.items() if version is None)
     said = ", ".join(filter(None, found.values()))
-    fix = f"{missing}: not installed; pip install perdix-*.whl, or make install"
+    how = "-r deploy/controller/requirements.lock" if alone else "perdix-*.whl, or make install"
+    fix = f"{missing}: not installed; pip install {how}"
     yield Finding("packages", not missing, f"{said} (a controller alone)" if alone else said, fix)
 
 
