@@ -104,7 +104,8 @@ def joined(labels: dict[str, str], parts: Sequence[tuple[list[float], list[float
     Raises ``PrometheusError``: ``malformed``, when a time is none, or none that milliseconds can be counted to.
     """
     times = np.concatenate([np.asarray(part[0], dtype=np.float64) for part in parts])
-    if not (np.abs(times) < LATEST_S).all():
-        raise PrometheusError("malformed", f"{name} sent samples at times that are none, such as {times[-1]:g}")
+    bad = times[~(np.abs(times) < LATEST_S)]  # NaN, too
+    if len(bad):
+        raise PrometheusError("malformed", f"{name} sent samples at times that are none, such as {bad[0]:g}")
     values = np.concatenate([np.asarray(part[1], dtype=np.float64) for part in parts])
     return Series(labels.pop("__name__", ""), None, np.rint(times * 1000.0).astype(np.int64), values, labels)
