@@ -44,6 +44,27 @@ def test_digits_that_are_no_date_are_no_time():
     assert parse_times(["20230222111000", "20231399111015"], "UTC").good.tolist() == [True, False]
 
 
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        range(190 * 10**9, 212 * 10**9, 10**9),
+        range(200 * 10**9, 210 * 10**9, 10**9),
+        range(199 * 10**11, 211 * 10**11, 10**11),
+    ],
+    ids=["190 to 211 s", "200 to 209 s", "14 digits"],
+)
+def test_a_stop_watch_that_passes_digits_like_a_date_keeps_its_times(numbers):
+    times = parse_times([str(number) for number in numbers], "UTC")
+    assert times.good.all()
+    assert not times.local
+    assert times.times_ms.tolist() == list(numbers)
+
+
+def test_a_number_among_dates_in_digits_leaves_them_dates():
+    times = parse_times(["20230222111000", "0", "20230222111015"], "UTC")
+    assert times.times_ms.tolist() == [1_677_064_200_000, 0, 1_677_064_215_000]
+
+
 def test_an_hour_that_the_clock_repeats_is_read_once():
     times = parse_times(["2023-10-29 02:30:00", "2023-10-29 03:30:00"], "Europe/Berlin")
     assert (times.times_ms[1] - times.times_ms[0]) / 3_600_000 == 2  # 02:30 is taken for the first of the two

@@ -47,10 +47,23 @@ def _epochs(column: pa.Array) -> Times | None:
         return None
     if not len(numbers) or not np.isfinite(numbers).all():
         return None
-    if ((numbers // 1e10 == 20) | (numbers // 1e12 == 20)).any():  # as in _COMPACT
+    if are_dates(numbers):
         return None
     times_ms = np.rint(numbers * unit_ms_of(float(np.abs(numbers).max())))
     return checked(times_ms, local=False)
+
+
+def are_dates(numbers: NDArray[np.float64]) -> bool:
+    """Return whether numbers are dates in digits alone, as in ``_COMPACT``; NaN is none of the numbers.
+
+    A stop watch passes such digits, too, but few of its numbers make a date: at least half of them have to.
+    """
+    numbers = numbers[np.isfinite(numbers)]
+    digits = numbers[((numbers // 1e10 == 20) | (numbers // 1e12 == 20)) & (numbers % 1 == 0)]
+    digits = np.where(digits < 1e12, digits * 100, digits).astype(np.int64)
+    month, day, hour, minute, second = (digits // 100**place % 100 for place in (4, 3, 2, 1, 0))
+    dates = (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31) & (hour < 24) & (minute < 60) & (second < 60)
+    return bool(0 < len(numbers) <= 2 * np.count_nonzero(dates))
 
 
 def _zoned(column: pa.Array) -> Times | None:
