@@ -59,6 +59,14 @@ def test_times_that_carry_no_zone_are_of_the_one_that_is_named(read, stored):
         assert reading.remarks == [f"date-times carry no zone; they were read as {zone}"]
 
 
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()], ids=str)
+def test_times_may_be_text_of_any_type(read, kind):
+    stored = pa.array(["2023-11-14T22:13:20Z", None, "2023-11-14T22:13:21Z"], kind)
+    named, reading = read(written(ts=stored, metric=["cpu_load"] * 3, value=[0.5, 0.6, 0.7]))
+    assert [stream.series.times_ms.tolist() for stream in named] == [[T0, T0 + 1000]]
+    assert reading.tally.quarantined == 1
+
+
 def test_labels_of_any_form(read):
     as_map = pa.array([[("pod", "a")], [("pod", "b")], None, []], pa.map_(pa.string(), pa.string()))
     as_text = pa.array(['{"pod": "a"}', '{"pod": "b"}', None, "no json"])

@@ -85,11 +85,14 @@ def _columns(schema: pa.Schema) -> _Columns | str:
 
 def _is_label(column: str, kind: pa.DataType) -> bool:
     kinds = pa.types
-    text = kinds.is_string(kind) or kinds.is_large_string(kind) or kinds.is_string_view(kind)
     if column == _WORKER:
-        return text or not (kinds.is_nested(kind) or isinstance(kind, pa.BaseExtensionType))
+        return _is_text(kind) or not (kinds.is_nested(kind) or isinstance(kind, pa.BaseExtensionType))
     labels = column.lower() == _LABELS and (kinds.is_map(kind) or kinds.is_struct(kind))
-    return bool(text or labels or kinds.is_dictionary(kind))
+    return bool(_is_text(kind) or labels or kinds.is_dictionary(kind))
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 def _batch(batch: pa.RecordBatch, columns: _Columns, times: Times) -> Iterator[RawSeries | Quarantined]:
@@ -114,8 +117,8 @@ def _batch(batch: pa.RecordBatch, columns: _Columns, times: Times) -> Iterator[R
 def _times(column: pa.Array, timezone: str) -> Times:
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
-    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-        return parse_times(column.fill_null("").to_pylist(), timezone)
+    if _is_text(column.type):
+        return parse_times(pc.cast(column, pa.string()).fill_null("").to_pylist(), timezone)
     if pa.types.is_timestamp(column.type):
         raw = pc.cast(column, pa.timestamp("ms", column.type.tz), safe=False).cast(pa.int64())
         times = checked(raw.fill_null(LAST_MS + 1).to_numpy(zero_copy_only=False), local=column.type.tz is None)
