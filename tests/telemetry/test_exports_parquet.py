@@ -59,6 +59,38 @@ def test_times_that_carry_no_zone_are_of_the_one_that_is_named(read, stored):
         assert reading.remarks == [f"date-times carry no zone; they were read as {zone}"]
 
 
+@pytest.mark.parametrize(
+    "stored",
+    [
+        pa.array([20231114221320, 20231114221321, None]),
+        pa.array([20231114221320.0, 20231114221321.0, np.nan]),
+        pa.array([20231114221320.0, 20231114221321.0, np.inf]),
+        pa.array([20231114221320, 20231114221321, None]).dictionary_encode(),
+        pa.array(["20231114221320", "20231114221321", None]),
+    ],
+    ids=["integer", "float", "float and infinity", "dictionary", "text"],
+)
+def test_dates_in_digits_are_dates_whatever_their_type(read, stored):
+    content = written(ts=stored, metric=["cpu_load"] * 3, value=[0.5, 0.6, 0.7])
+    for zone, earlier_h in (("UTC", 0), ("Europe/Berlin", 1)):
+        named, reading = read(content, hint=Hint(timezone=zone))
+        first = T0 - earlier_h * 3_600_000
+        assert [stream.series.times_ms.tolist() for stream in named] == [[first, first + 1000]]
+        assert reading.remarks == [f"date-times carry no zone; they were read as {zone}"]
+        assert reading.tally.quarantined == 1
+
+
+def test_dates_in_digits_may_be_without_seconds(read):
+    named, _ = read(written(ts=pa.array([202311142213]), metric=["cpu_load"], value=[0.5]))
+    assert [stream.series.times_ms.tolist() for stream in named] == [[T0 - 20_000]]
+
+
+def test_a_stop_watch_that_passes_digits_like_a_date_keeps_its_times(read):
+    stored = list(range(190 * 10**9, 212 * 10**9, 10**9))
+    named, _ = read(written(ts=pa.array(stored), metric=["cpu_load"] * 22, value=[0.5] * 22))
+    assert [stream.series.times_ms.tolist() for stream in named] == [stored]
+
+
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()], ids=str)
 def test_times_may_be_text_of_any_type(read, kind):
     stored = pa.array(["2023-11-14T22:13:20Z", None, "2023-11-14T22:13:21Z"], kind)

@@ -19,7 +19,7 @@ from perdix.telemetry.exports.content import Content
 from perdix.telemetry.exports.csv_table import NAME_NAMES, TIME_NAMES, VALUE_NAME
 from perdix.telemetry.exports.numbers import LAST_MS, unit_ms_of
 from perdix.telemetry.exports.records import Limits, Quarantined, RawSeries, Remark
-from perdix.telemetry.exports.time_text import Times, checked, in_zone, no_zone, parse_times
+from perdix.telemetry.exports.time_text import Times, are_dates, checked, in_zone, no_zone, parse_times
 
 MAGIC = b"PAR1"
 _BATCH_ROWS = 1 << 18
@@ -127,6 +127,9 @@ def _times(column: pa.Array, timezone: str) -> Times:
             times = replace(times, times_ms=in_zone(naive, timezone))
         return times
     plain = pc.cast(column, pa.float64()).fill_null(np.nan).to_numpy(zero_copy_only=False)
+    if are_dates(plain):
+        texts = [f"{number:.0f}" if number.is_integer() else str(number) for number in plain.tolist()]
+        return parse_times(texts, timezone)
     finite = np.isfinite(plain)
     largest = float(np.abs(plain[finite]).max()) if finite.any() else 0.0
     return checked(np.rint(plain * unit_ms_of(largest)), local=False)
