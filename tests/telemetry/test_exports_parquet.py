@@ -32,6 +32,7 @@ def written(**columns):
         pa.array([T0 // 1000, T0 // 1000 + 1], pa.timestamp("s")),
         pa.array([T0 // 1000, T0 // 1000 + 1]),
         pa.array([T0, T0 + 1000]),
+        pa.array([T0 * 10**6 + 1, (T0 + 1000) * 10**6]),
         pa.array([T0 / 1000, T0 / 1000 + 1]),
     ],
     ids=lambda column: str(column.type),

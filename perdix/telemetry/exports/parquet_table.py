@@ -126,7 +126,7 @@ def _times(column: pa.Array, timezone: str) -> Times:
             naive = pa.array(times.times_ms, pa.timestamp("ms"))
             times = replace(times, times_ms=in_zone(naive, timezone))
         return times
-    plain = pc.cast(column, pa.float64()).fill_null(np.nan).to_numpy(zero_copy_only=False)
+    plain = pc.cast(column, pa.float64(), safe=False).fill_null(np.nan).to_numpy(zero_copy_only=False)
     if are_dates(plain):
         texts = [f"{number:.0f}" if number.is_integer() else str(number) for number in plain.tolist()]
         return parse_times(texts, timezone)
