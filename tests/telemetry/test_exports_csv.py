@@ -60,6 +60,13 @@ def test_a_stop_watch_that_passes_digits_like_a_date_keeps_its_times(numbers):
     assert times.times_ms.tolist() == list(numbers)
 
 
+@pytest.mark.parametrize("lacking", ["", " ", "NaN", "inf"])
+def test_a_cell_without_a_time_leaves_the_others_the_unit_of_their_column(lacking):
+    times = parse_times(["50000000000", lacking, "200000000000"], "UTC")
+    assert times.times_ms.tolist() == [50_000_000_000, 0, 200_000_000_000]
+    assert times.good.tolist() == [True, False, True]
+
+
 def test_a_number_among_dates_in_digits_leaves_them_dates():
     times = parse_times(["20230222111000", "0", "20230222111015"], "UTC")
     assert times.times_ms.tolist() == [1_677_064_200_000, 0, 1_677_064_215_000]

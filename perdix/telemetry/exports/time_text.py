@@ -42,14 +42,14 @@ def parse_times(texts: Sequence[str], timezone: str) -> Times:
 
 def _epochs(column: pa.Array) -> Times | None:
     try:
-        numbers = pc.cast(column, pa.float64()).to_numpy(zero_copy_only=False)
+        filled = pc.if_else(pc.equal(pc.utf8_trim_whitespace(column), ""), "NaN", column)
+        numbers = pc.cast(filled, pa.float64()).to_numpy(zero_copy_only=False)
     except pa.ArrowInvalid:
         return None
-    if not len(numbers) or not np.isfinite(numbers).all():
+    finite = numbers[np.isfinite(numbers)]
+    if not len(finite) or are_dates(finite):
         return None
-    if are_dates(numbers):
-        return None
-    times_ms = np.rint(numbers * unit_ms_of(float(np.abs(numbers).max())))
+    times_ms = np.rint(numbers * unit_ms_of(float(np.abs(finite).max())))
     return checked(times_ms, local=False)
 
 
