@@ -130,6 +130,44 @@ def test_what_was_sensed_before_an_action_says_nothing_of_its_effect() -> None:
     assert decision.memory["blacklist"] == {}
 
 
+def counts_while_nothing_helps(policy: Dhalion, interval_s: float, looks: int) -> list[tuple[Reason, int]]:
+    """What is decided while the operator "count" lets as much through whatever it has; a rescale takes 10 s."""
+    now, found = situation({"source": 0.5, "split": 0.5}, since_rescale_s=0.0), []
+    for _ in range(looks):
+        windows = {}
+        for name, runs in now.parallelism.items():
+            each = window(runs, waits=0.0 if name == "count" else 0.5, processed=100.0 / runs)
+            times = interval_s / W
+            done, worked_s, waited_s = each.processed * times, each.useful_s * times, each.back_pressured_s * times
+            windows[name] = InstanceWindow(interval_s, done, done, worked_s, waited_s)
+        now = replace(now, windows=windows)
+        decision = policy.decide(now)
+        found.append((decision.reason, decision.parallelism["count"]))
+        rescaled = decision.parallelism != now.parallelism
+        since_s = interval_s - 10.0 if rescaled else now.since_rescale_s + interval_s
+        now = replace(later(now, decision), now_s=now.now_s + interval_s, since_rescale_s=since_s)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("interval_s", "options"),
+    [
+        (60.0, {"wait_s": 600.0, "sensor_s": 300.0}),  # longer than the sensor looks back
+        (60.0, {"wait_s": 600.0, "sensor_s": 60.0}),
+        (60.0, {"wait_s": 180.0, "sensor_s": 300.0}),
+        (300.0, {}),  # the only window since then began before the rescale had ended
+        (600.0, {}),
+    ],
+)
+def test_what_never_helps_is_done_once_whatever_the_wait_and_the_interval(
+    interval_s: float, options: dict[str, float]
+) -> None:
+    policy = Dhalion(DhalionOptions(fence=0.2, blacklist_s=604_800.0, **options))
+    found = counts_while_nothing_helps(policy, interval_s, 40)
+    assert found[-1] == (Reason.HOLD_AVOIDED, 5)
+    assert [reason for reason, _ in found].count(Reason.SCALE_OUT) == 1
+
+
 def test_an_uneven_bottleneck_has_no_resolver() -> None:
     uneven = InstanceWindow(W, np.full(4, 600.0), np.zeros(4), np.array([60.0, 20.0, 20.0, 20.0]), np.zeros(4))
     now = situation({"split": 0.5})

@@ -93,11 +93,12 @@ class _Memory:
         return replace(self, sensed=sensed)
 
     def since(self, at_s: float) -> _Memory:
-        """Return it without what was sensed in windows that began earlier."""
-        later = (
-            (name, tuple(reading for reading in several if reading[0] >= at_s)) for name, several in self.sensed.items()
-        )
-        return replace(self, sensed={name: kept for name, kept in later if kept})
+        """Return it without what was sensed earlier; a window that began before counts from then on, at its mean."""
+        later = {
+            name: tuple((max(from_s, at_s), until_s, share) for from_s, until_s, share in several if until_s > at_s)
+            for name, several in self.sensed.items()
+        }
+        return replace(self, sensed={name: kept for name, kept in later.items() if kept})
 
     def held_back(self, now_s: float, sensor_s: float) -> dict[str, float]:
         """Return for what share of the sensor's time, or of the newest window if that is longer, each operator did."""
@@ -169,7 +170,7 @@ class Dhalion:
             why = f"Acted {seconds(now_s - acted_s)} ago; waits {seconds(options.wait_s)} for the effect."
             return hold(self.name, situation, Reason.HOLD_GRACE, why, memory=memory.to_json())
         held_back = memory.held_back(now_s, options.sensor_s)
-        effect = memory.since(acted_s).held_back(now_s, now_s - acted_s)
+        effect = memory.since(acted_s).held_back(now_s, min(now_s - acted_s, options.sensor_s))
         memory = replace(memory, action=None, blacklist=self._judged(situation, memory, effect))
         found = {name: share for name, share in held_back.items() if share > options.noise}
         if found:
@@ -185,7 +186,8 @@ class Dhalion:
         It helped if another operator is the bottleneck now, or the same one holds back less, or processes more. A
         scale-in helped if it made no bottleneck.
 
-        ``effect``: operator -> share of the time since that action for which it held its input back.
+        ``effect``: operator -> share of the time since that action, or of the sensor's if that is shorter, for which it
+        held its input back.
         """
         blacklist, action, options = dict(memory.blacklist), memory.action, self.options
         if action is None or situation.parallelism[action.operator] != action.after:
