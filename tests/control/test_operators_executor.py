@@ -15,6 +15,7 @@ from perdix.control.decide import Avoided
 from perdix.control.job_memory import AVOIDED
 from perdix.control.operators.executor import Executor
 from perdix.control.operators.look import Look
+from perdix.control.operators.loop import looks
 from perdix.control.operators.naming import on_record
 from perdix.control.state.journal import Status
 from perdix.control.state.ledger import Ledger, State
@@ -198,33 +199,60 @@ def test_a_rescale_that_never_ends_is_taken_back(store: StateStore) -> None:
 def test_a_rollback_asks_for_what_the_bounds_allow_by_then(store: StateStore) -> None:
     job = Job(lines_per_s=80.0, parallelism={"source": 2, "count": 10})
     loop = acting(job, store)
-    looks = looking(job, ds2(), carry_out=loop.carry_out)
-    next(looks)
+    found = looking(job, ds2(), carry_out=loop.carry_out)
+    next(found)
     job.settled = False
-    loop.job = loop.job.model_copy(update={"bounds": Bounds(minimum=1, maximum=6)})
-    list(islice(looks, 23))
+    of_bounds(loop, 6)
+    list(islice(found, 23))
     assert job.asked == [{"count": 3}, {"count": 6}]
 
 
-@pytest.mark.parametrize("back", [False, True])
-def test_what_was_refused_is_not_asked_for_outside_bounds_that_changed_since(back: bool, store: StateStore) -> None:
+def looking_within_its_file(job: Job, loop: Executor) -> Iterator[Look]:
+    """The looks of a loop whose policy, too, follows the bounds that the job's file has by then."""
+    return looks(job, ds2(), lambda: loop.job.bounds, interval_s=30.0, carry_out=loop.carry_out, sleep=job.sleep)
+
+
+def of_bounds(loop: Executor, maximum: int) -> None:
+    loop.job = loop.job.model_copy(update={"bounds": Bounds(minimum=1, maximum=maximum)})
+
+
+def test_what_was_refused_is_not_asked_for_outside_bounds_that_changed_since(store: StateStore) -> None:
+    job = Refusing(lines_per_s=390.0, parallelism={"source": 2, "count": 10})
+    loop = acting(job, store)
+    found = looking_within_its_file(job, loop)
+    next(found)
+    assert (job.refuses, job.asked) == (0, [])
+    job.settled = False  # somebody restarts it
+    of_bounds(loop, 11)
+    next(found)
+    (entry,) = (entry for entry in store.ledger.decisions(on_record("orders")) if entry.intent.mix == {"count": 12})
+    told = "superseded by the job's bounds, which are 1 to 11 now"
+    assert (entry.state, entry.error) == (State.SUPERSEDED, told)
+    job.settled = True
+    list(islice(found, 20))
+    assert job.asked == [{"count": 11}]
+
+
+@pytest.mark.parametrize(("maximum", "asked"), [(6, [{"count": 6}]), (3, []), (2, [{"count": 2}])])
+def test_a_rollback_that_was_refused_is_not_asked_for_outside_bounds_that_changed_since(
+    maximum: int, asked: list[Mapping[str, int]], store: StateStore
+) -> None:
+    """10 instances were scaled in to 3, which never ended: where no more are allowed by now, nothing is taken back."""
     job = Refusing(lines_per_s=80.0, parallelism={"source": 2, "count": 10}, refuses=0)
     loop = acting(job, store)
-    looks = looking(job, ds2(), carry_out=loop.carry_out)
-    if back:
-        next(looks)
-        job.settled, job.refuses = False, 1
-        list(islice(looks, 22))
-    else:
-        job.refuses, job.lines_per_s = 1, 390.0
-        next(looks)
-        job.settled = False  # somebody restarts it
-    assert job.refuses == 0
-    asked, low, high = len(job.asked), (1, 6) if back else (1, 11), 6 if back else 11
-    loop.job = loop.job.model_copy(update={"bounds": Bounds(minimum=low[0], maximum=high)})
-    list(islice(looks, 20))
-    assert all(1 <= count <= high for change in job.asked[asked:] for count in change.values())
-    assert not back or job.asked[asked:] == [{"count": 6}]
+    found = looking_within_its_file(job, loop)
+    next(found)
+    job.settled, job.refuses = False, 1
+    list(islice(found, 22))
+    assert (job.refuses, job.asked) == (0, [{"count": 3}])
+    of_bounds(loop, maximum)
+    list(islice(found, 20))
+    assert job.asked[1:] == asked
+    (entry,) = (entry for entry in store.ledger.decisions(on_record("orders")) if entry.intent.mix == {"count": 10})
+    assert entry.state is State.SUPERSEDED
+    if not asked:
+        assert entry.error == "superseded by the job's bounds, which are 1 to 3 now"
+        assert store.ledger.desired(on_record("orders")) is None
 
 
 def test_how_operators_are_scaled_that_no_decision_named_is_nobodys_business(store: StateStore) -> None:

@@ -208,7 +208,7 @@ class Executor:
         if desired is not None and (gone := sorted(set(desired.mix) - set(running.requested_mix))):
             ledger.withdraw(self._name, at_s, f"the job has no operator '{gone[0]}' any more")
             desired = None
-        if desired is not None and _waits(desired.decision) and self._outside(desired.decision, running):
+        if desired is not None and self._withdrawn_by_bounds(desired.decision, running):
             bounds = self.job.bounds
             ledger.withdraw(
                 self._name, at_s, f"by the job's bounds, which are {bounds.minimum} to {bounds.maximum} now"
@@ -266,6 +266,14 @@ class Executor:
         """Whether Flink is still to be asked for more, or fewer, than the bounds allow by now."""
         mix = entry.intent.mix
         return entry.state is State.INTENT and self._allowed(mix) != mix and not agrees(running.requested_mix, mix)
+
+    def _withdrawn_by_bounds(self, entry: Entry, running: Running) -> bool:
+        """Whether what Flink is still to be asked for is wanted no more, by the bounds of by now.
+
+        A rollback still is, as far as they allow it, unless Flink was asked for that already.
+        """
+        asked = agrees(running.requested_mix, self._allowed(entry.intent.mix))
+        return self._outside(entry, running) and (_waits(entry) or asked)
 
     def _changed(
         self, look: Look, runs: Mapping[str, int], pending: Entry | None, ledger: Ledger
