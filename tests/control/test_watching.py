@@ -110,6 +110,20 @@ def test_a_watch_survives_a_restart_of_the_controller(store: StateStore) -> None
     assert again.watch.samples == memory.watching.watch.samples
 
 
+def test_a_watch_that_a_former_version_kept_was_read_until_its_last_sample(store: StateStore) -> None:
+    """It kept no ``read_s``: else all that was read before the update would be time in which nobody looked."""
+    rig = Rig.of(store, 2 * LOW, scale_out=4, policy=PolicySettings(name="static", options={"scale_out": 6}))
+    rig.minutes(2)
+    memory = recall(store, "orders").memory
+    assert memory.watching is not None
+    kept = {name: value for name, value in memory.watching.to_state().items() if name != "read_s"}
+    again = Watching.from_state(kept)
+    assert again == memory.watching
+    samples = again.watch.samples
+    assert again.read_s == samples[-1][0] > again.watch.at_s
+    assert Watching.from_state({**kept, "watch": {**kept["watch"], "samples": []}}).read_s == again.watch.at_s
+
+
 def window(throughput: list[list[float]], uptime: list[float], scale_out: float = 2.0) -> Window:
     count = len(uptime)
     return Window(

@@ -526,6 +526,17 @@ def test_an_instance_that_stays_hot_whatever_runs_is_averaged_in_the_end() -> No
     assert "the sources fall short because work is uneven" in decision.sentence
 
 
+@pytest.mark.parametrize(("for_s", "counts"), [(-1.0, False), (50.0, True), (86_400.0, False)])
+def test_a_hot_key_is_known_for_a_while_but_not_for_as_long_as_a_clock_was_ahead(for_s: float, counts: bool) -> None:
+    """The clock that wrote the last was a day ahead and has been set back."""
+    policy, now = ds2(skew="hottest", avoid_s=100.0), fixed_share(6)
+    now = replace(now, now_s=now.now_s + 10.0 * W)
+    kept = dict(policy.decide(now).memory)
+    seen = kept["hot_keys"]["work"][0]
+    found = policy.decide(replace(now, memory={**kept, "hot_keys": {"work": [0.9, now.now_s + for_s]}}))
+    assert found.memory["hot_keys"]["work"][0] == (0.9 if counts else seen)
+
+
 def fixed_share(running: int) -> DataflowSituation:
     """The first of ``running`` instances gets a quarter of all, and holds the source to 400/s of 500."""
     shares = [0.25] + [0.75 / (running - 1)] * (running - 1)
