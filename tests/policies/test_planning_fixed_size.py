@@ -145,3 +145,13 @@ def test_the_fixed_size_is_gone_to_also_where_plans_may_go_below_it(situate):
     assert decision.scale_out < 12, decision.sentence
     assert "; 9 did better than the plans for hours." in decision.sentence
     assert decision.candidates[11].rejected_by == "9 did better than the plans for hours"
+
+
+@pytest.mark.parametrize("load", [1_500.0, 3_500.0])
+def test_fewer_workers_that_cost_less_need_no_fixed_size_as_a_reason(situate, load):
+    rival = {**lost(situate, situate().now_s + 3_600.0)["rival"], "size": 4.0, "binds": False}
+    given = {"load": load, "minutes": np.full(720, load), "since_rescale_s": 3_600.0, "scale_out": 10}
+    decision = decide(situate, **given, memory={"rival": rival})
+    assert decision.scale_out < 10
+    assert decision.candidates[9].rejected_by.endswith("worker-hours more")
+    assert "did better than the plans" not in decision.sentence

@@ -9,7 +9,7 @@ from perdix.models.capacity.contract import Estimate
 from perdix.models.recovery.downtime import Downtimes
 from perdix.policies.contract import Reason
 from perdix.policies.planning.policy import Perdix
-from tests.policies.planned import decide
+from tests.policies.planned import decide, lost
 
 
 @pytest.mark.parametrize("foreseen", [12_500.0, 20_000.0, 60_000.0, 1e12])
@@ -44,6 +44,15 @@ def test_where_nothing_holds_the_size_that_may_is_tried(situate):
     decision = overloaded(situate, 1.2)
     assert (decision.scale_out, decision.reason) == (4, Reason.SCALE_MAXIMUM)
     assert "no size is sure to catch up, 4 workers most likely" in decision.sentence
+
+
+@pytest.mark.parametrize("binds", [False, True])
+def test_what_is_tried_is_told_as_that_though_a_fixed_size_did_better(situate, binds):
+    rival = {**lost(situate, situate().now_s + 3_600.0)["rival"], "size": 4.0, "binds": binds}
+    decision = overloaded(situate, 1.2, memory={"rival": rival})
+    assert (decision.scale_out, decision.reason) == (4, Reason.SCALE_MAXIMUM)
+    assert decision.candidates[1].rejected_by == "it would not catch up"
+    assert binds or "did better than the plans" not in decision.sentence
 
 
 def test_what_may_hold_is_tried_however_small_the_load(situate):

@@ -107,9 +107,10 @@ class Plan:
 
     @property
     def _better(self) -> str:
-        """In words, that fewer workers did better than the plans; empty where those are not gone to."""
+        """In words, that fewer workers did better than the plans; empty where that is not why those are gone to."""
         chosen, runs = (int(self.sizes.workers[k]) for k in (self.chosen, self.runs))
-        gone_to = runs > chosen >= self.limits.stood_at > 0.0
+        dearer = float(self.found.go[self.chosen]) > float(self.found.stay[self.runs])
+        gone_to = runs > chosen >= self.limits.stood_at > 0.0 and dearer and not (self.tries or self.beyond)
         return f"{self.limits.stood_at:.0f} did better than the plans for hours" if gone_to else ""
 
     def _candidates(self, situation: Situation) -> tuple[Candidate, ...]:
