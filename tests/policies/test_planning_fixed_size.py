@@ -155,3 +155,12 @@ def test_fewer_workers_that_cost_less_need_no_fixed_size_as_a_reason(situate, lo
     assert decision.scale_out < 10
     assert decision.candidates[9].rejected_by.endswith("worker-hours more")
     assert "did better than the plans" not in decision.sentence
+
+
+def test_where_the_bounds_do_not_allow_what_runs_that_is_why_it_is_left(situate):
+    rival = {**lost(situate, situate().now_s + 3_600.0)["rival"], "size": 4.0, "binds": False}
+    given = {"load": 6_000.0, "minutes": np.full(720, 6_000.0), "capacities": {n: 900.0 * n for n in range(1, 13)}}
+    given |= {"since_rescale_s": 3_600.0, "scale_out": 10, "bounds": (1, 8)}
+    decision = decide(situate, **given, memory={"rival": rival})
+    assert (decision.scale_out, decision.candidates[-1].rejected_by) == (8, "the bounds do not allow it")
+    assert "did better than the plans" not in decision.sentence

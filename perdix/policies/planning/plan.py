@@ -110,7 +110,8 @@ class Plan:
         """In words, that fewer workers did better than the plans; empty where that is not why those are gone to."""
         chosen, runs = (int(self.sizes.workers[k]) for k in (self.chosen, self.runs))
         dearer = float(self.found.go[self.chosen]) > float(self.found.stay[self.runs])
-        gone_to = runs > chosen >= self.limits.stood_at > 0.0 and dearer and not (self.tries or self.beyond)
+        for_that = dearer and not (self.tries or self.beyond or self.sizes.barred[self.runs])
+        gone_to = for_that and runs > chosen >= self.limits.stood_at > 0.0
         return f"{self.limits.stood_at:.0f} did better than the plans for hours" if gone_to else ""
 
     def _candidates(self, situation: Situation) -> tuple[Candidate, ...]:
