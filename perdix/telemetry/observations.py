@@ -52,15 +52,19 @@ def observe(samples: pd.DataFrame, job: str, day: str | None = None) -> tuple[pd
     step_s = _step_s([*by_hand, *pulled])
     start_s, end_s = _span([*by_hand, *pulled], step_s, day)
     window = align(job, by_hand or pulled, start_s, end_s, step_s)
-    if by_hand and pulled:
-        window = _completed(window, align(job, pulled, start_s, end_s, step_s))
-    return *tables(window), window.counts
+    if not (by_hand and pulled):
+        return *tables(window), window.counts
+    window, throughput = _completed(window, align(job, pulled, start_s, end_s, step_s))
+    of_job, of_workers = tables(window)
+    return of_job.assign(**{THROUGHPUT.name: throughput}), of_workers, window.counts
 
 
-def _completed(by_hand: Window, pulled: Window) -> Window:
+def _completed(by_hand: Window, pulled: Window) -> tuple[Window, Values]:
     """Return a window of what exports by hand have of each metric, and of what was pulled where they have nothing.
 
-    Where they have it of workers that are not among those pulled, it is all of it: under other names, or the sum.
+    Where they have it of workers that are not among those pulled, it is all of it: under other names, or the sum. Its
+    workers count where they have the names of all that were pulled, or none was. Else those that were pulled are kept,
+    and only the total is of the export: the throughput of the job, shape ``(n,)``, which is returned, too.
     """
     workers = tuple(sorted({*by_hand.workers, *pulled.workers}))
 
@@ -68,21 +72,28 @@ def _completed(by_hand: Window, pulled: Window) -> Window:
         return pd.DataFrame(window.worker_metric(name), columns=window.workers).reindex(columns=workers).to_numpy()
 
     worker_metrics = {}
+    total = np.full(len(pulled), np.nan)
     for name in {**by_hand.worker_metrics, **pulled.worker_metrics}:
         first, second = of(by_hand, name), of(pulled, name)
         others = np.isfinite(first[:, np.isnan(second).all(axis=0)]).any(axis=1, keepdims=True)
-        worker_metrics[name] = np.where(np.isnan(first) & ~others, second, first)
+        there, named = (_there(np.isfinite(table), pulled.step_s) for table in (second, first))
+        kept = others & (there & ~named).any(axis=1, keepdims=True)
+        worker_metrics[name] = np.where(kept | (np.isnan(first) & ~others), second, first)
+        if name == THROUGHPUT.name:
+            of_kept = total_of_workers(worker_metrics[name], pulled.step_s)
+            total = np.where(kept.ravel(), total_of_workers(first, pulled.step_s), of_kept)
     job_metrics = {}
     for name in {**by_hand.job_metrics, **pulled.job_metrics}:
         first, second = by_hand.job_metric(name), pulled.job_metric(name)
         job_metrics[name] = np.where(np.isnan(first), second, first)
-    return replace(
+    window = replace(
         pulled,
         workers=workers,
         job_metrics=job_metrics,
         worker_metrics=worker_metrics,
         counts=by_hand.counts + pulled.counts,
     )
+    return window, total
 
 
 def tables(window: Window) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -98,15 +109,16 @@ def _series(samples: pd.DataFrame) -> tuple[list[Series], list[Series]]:
     keys = [name for name in ("metric", "worker", "labels", "series_id", "kind") if name in samples.columns]
     if "labels" in keys and "series_id" in keys:
         keys.remove("series_id")
-    number = samples.groupby(keys, dropna=False, sort=False, observed=True).ngroup().to_numpy()
+    number = np.asarray(samples.groupby(keys, dropna=False, sort=False, observed=True).ngroup(), dtype=np.int64)
+    counts_as_pulled = _counts_as_pulled(samples, number)
+    number = 2 * number + counts_as_pulled
     order = np.argsort(number, kind="stable")
     times_ms = _milliseconds(samples["ts"])[order]
     values = samples["value"].to_numpy(dtype=np.float64, na_value=np.nan)[order]
     begins = np.flatnonzero(np.diff(number[order], prepend=-1))
     ends = np.append(begins[1:], len(order))
     heads = samples[keys].iloc[order[begins]].to_dict("records")
-    sources = samples["source"] if "source" in samples.columns else pd.Series("", index=samples.index)
-    pulled = sources.isin([source for source in sources.unique() if was_pulled(source)]).to_numpy()[order]
+    pulled = counts_as_pulled[order]
     for head, begin, end in zip(heads, begins, ends, strict=True):
         series = Series(
             metric=str(head["metric"]),
@@ -116,8 +128,32 @@ def _series(samples: pd.DataFrame) -> tuple[list[Series], list[Series]]:
             labels=_labels(head),
             kind=cast(Kind, _text(head.get("kind")) or "gauge"),
         )
-        found[int(pulled[begin:end].any())].append(series)
+        found[int(pulled[begin])].append(series)
     return found
+
+
+def _counts_as_pulled(samples: pd.DataFrame, number: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return which rows were pulled, or are of an export by hand that has only copies of what was, of their metric.
+
+    Where it has others, too, its copies count as by hand, or the others would be taken for all that it has.
+
+    ``number``: of the series of each row, shape ``(n,)``; a copy has that of its original.
+    """
+    if "source" not in samples.columns:
+        return np.zeros(len(samples), dtype=np.bool_)
+    sources = samples["source"]
+    pulled = sources.isin([source for source in sources.unique() if was_pulled(source)]).to_numpy()
+    if pulled.all() or not pulled.any():
+        return pulled
+    rows = samples[["source", "metric"]].assign(
+        series=samples["series_id"] if "series_id" in samples.columns else number,
+        copy=np.isin(number, number[pulled]),
+    )
+    copy = rows.groupby(["source", "metric", "series"], observed=True, dropna=False)["copy"].transform("any")
+    rows["copy"] = copy | samples["value"].isna()
+    only_copies = rows.groupby(["source", "metric"], observed=True, dropna=False)["copy"].transform("all")
+    counts: NDArray[np.bool_] = pulled | only_copies.to_numpy(dtype=np.bool_)
+    return counts
 
 
 def _milliseconds(ts: pd.Series[pd.Timestamp]) -> NDArray[np.int64]:

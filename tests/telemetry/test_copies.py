@@ -132,6 +132,103 @@ def test_an_export_by_hand_of_one_worker_leaves_the_others_that_were_pulled(name
     np.testing.assert_allclose(observed(*workers, by_hand)["throughput_per_s"], LOAD * counting)
 
 
+@pytest.mark.parametrize("still", [0.0, 500.0])
+@pytest.mark.parametrize(
+    "names", [None, ("w0", "w0", "w0", "w0"), ("w0", "w1", "", "")], ids=["topics", "subtasks", "workers"]
+)
+def test_what_never_changes_is_counted_with_the_copies_that_were_exported_beside_it(
+    names: tuple[str, ...] | None, still: float
+) -> None:
+    """It cannot be told to be a copy itself; alone it would be taken for all of the metric."""
+    loads = [LOAD, np.full(240, still)] * 2
+    metric = "throughput_per_s" if names else "workload_per_s"
+    parts = [
+        series(k, PULLED if k < 2 else "by-hand.csv", metric=metric, worker=worker, load=load)
+        for k, (worker, load) in enumerate(zip(names or [""] * 4, loads, strict=True))
+    ]
+    found = observed(*parts)
+    np.testing.assert_allclose(found[metric], LOAD + still)
+    if names:
+        assert set(found["scale_out"]) == {len({*names[:2]})}
+
+
+def test_a_topic_that_came_last_is_counted_with_the_copies_that_were_exported_beside_it() -> None:
+    """It shares too few samples with what was pulled to be told as a copy."""
+    topics = [series(1, PULLED), series(2, PULLED, load=LOAD[::-1])[235:]]
+    copies = [topic.assign(source="by-hand.csv", series_id=3 + k) for k, topic in enumerate(topics)]
+    labelled = [copy.assign(labels=f'{{"panel": "{k}"}}') for k, copy in enumerate(copies)]
+    pd.testing.assert_frame_equal(observed(*topics, *labelled), observed(*topics))
+
+
+def test_copies_fill_a_gap_of_one_of_two_topics_that_were_pulled() -> None:
+    topics = [series(1, PULLED), series(2, PULLED, load=LOAD[::-1])]
+    copies = [
+        topic[60:180].assign(source="by-hand.csv", series_id=3 + k, labels=f'{{"panel": "{k}"}}')
+        for k, topic in enumerate(topics)
+    ]
+    found = observed(topics[0].drop(index=range(100, 140)), topics[1], *copies)
+    np.testing.assert_allclose(found["workload_per_s"], LOAD + LOAD[::-1])
+
+
+def test_a_copy_without_values_is_not_what_an_export_by_hand_has_beside_others() -> None:
+    topics = [series(1, PULLED), series(2, PULLED, load=LOAD[::-1])]
+    by_hand = [series(3, "by-hand.csv"), series(4, "by-hand.csv", load=np.full(240, np.nan))]
+    np.testing.assert_allclose(observed(*topics, *by_hand)["workload_per_s"], LOAD + LOAD[::-1])
+
+
+def test_copies_of_another_export_by_hand_are_not_added() -> None:
+    pulled, copy = series(1, PULLED), series(2, "copy.csv")
+    other = series(3, "by-hand.csv", load=2.0 + LOAD)
+    np.testing.assert_allclose(observed(pulled, copy, other)["workload_per_s"], LOAD + 2.0)
+
+
+@pytest.mark.parametrize("names", [("",), ("pod-0",), ("pod-0", "pod-1")], ids=["sum", "other", "others"])
+@pytest.mark.parametrize("part", [slice(None), slice(80, 160), slice(80, 84)], ids=["day", "middle", "minute"])
+def test_throughput_by_hand_of_other_workers_is_the_total_of_those_that_were_pulled(
+    names: tuple[str, ...], part: slice
+) -> None:
+    """Which workers there are, and what each does at which CPU, is as it was pulled."""
+    workers = [
+        series(2 * k + n, PULLED, metric=metric, worker=f"w{k}", load=load)
+        for k in range(2)
+        for n, (metric, load) in enumerate({"throughput_per_s": LOAD / 2.0, "cpu_load": LOAD / 2_000.0}.items())
+    ]
+    load = (LOAD + 2.0) / len(names)
+    by_hand = [
+        series(10 + k, "by-hand.csv", metric="throughput_per_s", worker=name, load=load)[part]
+        for k, name in enumerate(names)
+    ]
+    alone, alone_of_workers, _ = observe(pd.concat(workers, ignore_index=True), "ads", DAY)
+    found, of_workers, _ = observe(as_one(pd.concat([*workers, *by_hand], ignore_index=True)), "ads", DAY)
+    alone.loc[alone.index[part], "throughput_per_s"] += 2.0
+    pd.testing.assert_frame_equal(found, alone)
+    pd.testing.assert_frame_equal(of_workers, alone_of_workers)
+
+
+@pytest.mark.parametrize("silent", [slice(100, 101), slice(80, 160)], ids=["a_scrape", "long"])
+def test_workers_by_hand_are_there_where_those_that_were_pulled_are_not(silent: slice) -> None:
+    workers = [series(k, PULLED, metric="throughput_per_s", worker=f"w{k}", load=LOAD / 2.0) for k in range(2)]
+    pulled = [rows.drop(index=rows.index[silent]) for rows in workers]
+    by_hand = [
+        series(10 + k, "by-hand.csv", metric="throughput_per_s", worker=f"pod-{k}", load=LOAD / 2.0 + 1.0)
+        for k in range(2)
+    ]
+    found = observed(*pulled, *by_hand)
+    np.testing.assert_allclose(found["throughput_per_s"], LOAD + 2.0)
+    assert set(found["scale_out"]) == {2}
+
+
+def test_a_worker_that_only_an_export_by_hand_has_is_one_more() -> None:
+    workers = [series(k, PULLED, metric="throughput_per_s", worker=f"w{k}", load=LOAD / 2.0) for k in range(2)]
+    by_hand = [
+        series(10 + k, "by-hand.csv", metric="throughput_per_s", worker=f"w{k}", load=LOAD / 2.0 + 1.0)
+        for k in range(3)
+    ]
+    found = observed(*workers, *by_hand)
+    np.testing.assert_allclose(found["throughput_per_s"], 1.5 * LOAD + 3.0)
+    assert set(found["scale_out"]) == {3}
+
+
 @pytest.mark.parametrize(
     ("rows", "other"),
     [
