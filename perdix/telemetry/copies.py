@@ -6,11 +6,14 @@ several series of one metric (:mod:`perdix.telemetry.joining`), which would sum 
 
 import json
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+
+from perdix.telemetry.landing import was_pulled
 
 COLUMNS: Final = frozenset(("metric", "worker", "ts", "value", "labels", "series_id", "source"))
 LEAST_SHARED: Final = 10  # samples at the same times, equal to the last digit
@@ -25,7 +28,8 @@ def as_one(samples: pd.DataFrame) -> pd.DataFrame:
 
     Copies come from different sources. Series of two workers that both have a name are none, however alike; one without
     a name may be a copy of several, as of pods that followed each other: each sample is of the nearest. Where only the
-    coarser of original and copy reports, it is a replica of the other, so that each is held for its own interval.
+    coarser of original and copy reports, it is a replica of the other, so that each is held for its own interval. What
+    hardly changes may be alike by chance, and is a copy only where an export by hand says nothing but what was pulled.
 
     ``samples``: rows of the lake's ``samples`` with the ``labels`` (and ``kind``) of their series; others are returned
     as they are.
@@ -102,6 +106,8 @@ def _originals(rows: pd.DataFrame) -> dict[int, list[int]]:
     shared = once.groupby("ts")["source"].nunique().loc[lambda count: count > 1].index
     table = once[once["ts"].isin(shared)].pivot_table("value", "ts", "series_id")
     values = {int(key): table[key].to_numpy(np.float64) for key in table.columns}
+    pulled = {key: any(map(was_pulled, own)) for key, own in sources.items()}
+    taken: set[tuple[int, str]] = set()  # originals, and the sources of their copies
     copies: dict[int, list[int]] = {}
     kept: list[int] = []
     for key in sorted(values, key=lambda key: (not workers[key], -int(sizes[key]), key)):
@@ -111,8 +117,19 @@ def _originals(rows: pd.DataFrame) -> dict[int, list[int]]:
             if not sources[candidate] & sources[key] and not _two(workers[candidate], workers[key])
         ]
         found = [candidate for candidate in possible if _alike(values[candidate], values[key])]
+        says_nothing_else = (
+            candidate
+            for candidate in possible
+            if pulled[candidate] != pulled[key]
+            and taken.isdisjoint((candidate, source) for source in sources[key])
+            and LEAST_SHARED
+            <= np.count_nonzero(values[candidate] == values[key])
+            == sizes[candidate if pulled[key] else key]
+        )
+        found = found or list(islice(says_nothing_else, 1))
         if found:
             copies[key] = found
+            taken |= {(candidate, source) for candidate in found for source in sources[key]}
         else:
             kept.append(key)
     return copies

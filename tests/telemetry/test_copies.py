@@ -132,24 +132,41 @@ def test_an_export_by_hand_of_one_worker_leaves_the_others_that_were_pulled(name
     np.testing.assert_allclose(observed(*workers, by_hand)["throughput_per_s"], LOAD * counting)
 
 
+@pytest.mark.parametrize("gap", [slice(0), slice(100, 101)], ids=["whole", "gap"])
 @pytest.mark.parametrize("still", [0.0, 500.0])
 @pytest.mark.parametrize(
     "names", [None, ("w0", "w0", "w0", "w0"), ("w0", "w1", "", "")], ids=["topics", "subtasks", "workers"]
 )
 def test_what_never_changes_is_counted_with_the_copies_that_were_exported_beside_it(
-    names: tuple[str, ...] | None, still: float
+    names: tuple[str, ...] | None, still: float, gap: slice
 ) -> None:
-    """It cannot be told to be a copy itself; alone it would be taken for all of the metric."""
+    """Where it cannot be told to be a copy itself, it would be taken for all of the metric if it counted alone."""
     loads = [LOAD, np.full(240, still)] * 2
     metric = "throughput_per_s" if names else "workload_per_s"
     parts = [
         series(k, PULLED if k < 2 else "by-hand.csv", metric=metric, worker=worker, load=load)
         for k, (worker, load) in enumerate(zip(names or [""] * 4, loads, strict=True))
     ]
+    parts[1] = parts[1].drop(index=parts[1].index[gap])
     found = observed(*parts)
     np.testing.assert_allclose(found[metric], LOAD + still)
     if names:
         assert set(found["scale_out"]) == {len({*names[:2]})}
+
+
+@pytest.mark.parametrize("still", [0.0, 500.0])
+def test_what_never_changes_and_says_nothing_beyond_what_was_pulled_is_a_copy(still: float) -> None:
+    """Each topic was exported to a file of its own."""
+    topics = [series(1, PULLED), series(2, PULLED, load=np.full(240, still))]
+    copies = [series(3, "busy.csv"), series(4, "idle.csv", 4, load=np.full(240, still))]
+    assert observed(*topics, *copies).equals(observed(*topics))
+
+
+def test_two_topics_that_never_change_are_no_copies_of_the_same() -> None:
+    still = np.full(240, 500.0)
+    topics = [series(1, PULLED), series(2, PULLED, load=still)]
+    by_hand = [series(3 + k, "by-hand.csv", load=load) for k, load in enumerate((LOAD + 2.0, still, still))]
+    np.testing.assert_allclose(observed(*topics, *by_hand)["workload_per_s"], LOAD + 1_002.0)
 
 
 def test_a_topic_that_came_last_is_counted_with_the_copies_that_were_exported_beside_it() -> None:
