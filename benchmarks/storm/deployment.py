@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 from benchmarks.storm.climate import START_S, STEP_S, WARM_S, Place
 from benchmarks.storm.faults import Fault
 from perdix.twin.job import JobTwin
 
 KEPT = 40
+S = TypeVar("S")
 BURST_S = 15  # a job that is held down crashes so often
 
 
@@ -35,6 +37,27 @@ class State:
 
 
 @dataclass
+class Shown(Generic[S]):
+    """What a target's server showed, so that a stale read can show it again."""
+
+    _states: list[tuple[float, S]] = field(default_factory=list)
+
+    def note(self, now_s: float, state: S) -> None:
+        """Keep a state where it differs from the one before."""
+        if not self._states or self._states[-1][1] != state:
+            self._states = [*self._states[-KEPT:], (now_s, state)]
+
+    def at(self, until_s: float) -> S | None:
+        """Return the state of then; ``None`` where that is not known any more."""
+        return next((state for at_s, state in reversed(self._states) if at_s <= until_s), None)
+
+    def read(self, now_s: float, stale: Fault | None) -> S:
+        """Return the newest state, or the one of so many minutes ago as the fault has."""
+        then = self.at(now_s if stale is None else now_s - 60.0 * stale.amount)
+        return self._states[0][1] if then is None else then
+
+
+@dataclass
 class Deployment:
     """One job's world. ``active`` finds a fault of this job that goes on now."""
 
@@ -44,7 +67,7 @@ class Deployment:
     asked: int = field(init=False)
     version: int = 1
     changes: list[Change] = field(default_factory=list)
-    _seen: list[tuple[float, State]] = field(default_factory=list)
+    _shown: Shown[State] = field(default_factory=Shown)
     _cursed: int | None = None
     _done: set[Fault] = field(default_factory=set)
     keys: dict[str, int] = field(default_factory=dict)
@@ -74,18 +97,12 @@ class Deployment:
         self._deliver()
         if len(self.twin.history) > 4 * 720:
             self.twin.history.discard_before(self.twin.now_s - 7_200)
-        state = self._state()
-        if not self._seen or self._seen[-1][1] != state:
-            self._seen = [*self._seen[-KEPT:], (now_s, state)]
+        self._shown.note(now_s, self._state())
 
     def reported(self, now_s: float) -> State:
         """Return what the target says, which may be old."""
         self.catch_up(now_s)
-        stale = self.active("stale read")
-        if stale is None:
-            return self._state()
-        until_s = now_s - 60.0 * stale.amount
-        return next((state for at_s, state in reversed(self._seen) if at_s <= until_s), self._seen[0][1])
+        return self._shown.read(now_s, self.active("stale read"))
 
     def ask(self, now_s: float, scale_out: int, by: str, decision_id: str) -> None:
         """Take a request of a controller."""
@@ -140,7 +157,6 @@ class Deployment:
             elif kind == "by hand":
                 self._wanted(now_s, min(int(fault.amount), self.place.job.bounds.maximum))
             elif kind == "forgets":
-                until_s = now_s - 60.0 * fault.amount
-                before = next((name for at_s, name in reversed(self._seen) if at_s <= until_s), None)
+                before = self._shown.at(now_s - 60.0 * fault.amount)
                 if before is not None:
                     self._wanted(now_s, before.asked)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.storm.climate import EPISODE_MIN, IDLE, IDLE_MIN, MINUTE_S, PLATEAU_MIN, RAMP_MIN, START_S, STORM_MIN
+from benchmarks.storm.deployment import Shown
 from benchmarks.storm.faults import Fault
 from benchmarks.storm.flink_face import JID, JOB, Answer, cluster_or_checkpoint, missing
 from perdix.settings.stream_job import Bounds, Objectives, StreamJob
@@ -22,7 +23,6 @@ MOST = 12
 WARM_S = 600
 LOW_PER_S, HIGH_PER_S, WAVE_MIN = 8_000.0, 40_000.0, 10
 IDS = {"lines": "l" * 32, "split": "s" * 32, "count": "c" * 32}
-KEPT = 40
 Mix = Mapping[str, int]
 
 
@@ -66,7 +66,7 @@ class Flow:
     checkpoints: int = 0
     did: dict[str, list[Values]] = field(default_factory=dict)  # what the subtasks of each operator did so far
     _since: tuple[int, int] = (0, 0)  # of which deployment, and up to when
-    _seen: list[tuple[float, FlowState]] = field(default_factory=list)
+    _shown: Shown[FlowState] = field(default_factory=Shown)
     _done: set[Fault] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -96,9 +96,7 @@ class Flow:
         self.twin.step(max(int(now_s) - self.twin.now_s, 0))
         self._count()
         self._deliver()
-        state = self._state()
-        if not self._seen or self._seen[-1][1] != state:
-            self._seen = [*self._seen[-KEPT:], (now_s, state)]
+        self._shown.note(now_s, self._state())
 
     def _count(self) -> None:
         """Add what its subtasks did since the last look; those that are new begin at 0."""
@@ -114,11 +112,7 @@ class Flow:
     def reported(self, now_s: float) -> FlowState:
         """Return what the JobManager says, which may be old."""
         self.catch_up(now_s)
-        stale = self.active("stale read")
-        if stale is None:
-            return self._state()
-        until_s = now_s - 60.0 * stale.amount
-        return next((state for at_s, state in reversed(self._seen) if at_s <= until_s), self._seen[0][1])
+        return self._shown.read(now_s, self.active("stale read"))
 
     def ask(self, now_s: float, wanted: Mix, by: str, decision_id: str) -> None:
         """Take a request of a loop."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -58,6 +58,13 @@ class Changed:
 
 
 @contextmanager
+def _patched(owner: Any, name: str, *new: Any, **how: Any) -> Iterator[Wrap]:
+    """Replace a part of the product as :func:`mock.patch.object` does, and leave targets as they are."""
+    with mock.patch.object(owner, name, *new, **how):
+        yield lambda target: target
+
+
+@contextmanager
 def another_key() -> Iterator[Wrap]:
     """Let each retry use another key."""
     number = itertools.count()
@@ -73,27 +80,23 @@ def out_of_bounds() -> Iterator[Wrap]:
 @contextmanager
 def lease_not_renewed() -> Iterator[Wrap]:
     """Let nobody look at the lease, or prolong it, before the target is asked."""
-    with mock.patch.object(Tenure, "_grant"), mock.patch.object(tenure, "renew"):
-        yield lambda target: target
+    with mock.patch.object(tenure, "renew"), _patched(Tenure, "_grant") as wrap:
+        yield wrap
 
 
-@contextmanager
-def outcome_not_stored() -> Iterator[Wrap]:
+def outcome_not_stored() -> AbstractContextManager[Wrap]:
     """Let nobody store what became of a decision."""
-    with mock.patch.object(state_ledger, "_moved", return_value=True):
-        yield lambda target: target
+    return _patched(state_ledger, "_moved", return_value=True)
 
 
-@contextmanager
-def any_window() -> Iterator[Wrap]:
+def any_window() -> AbstractContextManager[Wrap]:
     """Let any window do to decide on that has a sample, however few or old they are."""
 
     def content(*given: Any) -> Quality:
         found = assess(*given)
         return replace(found, ok=True, blind=False, problems=()) if found.age_s < float("inf") else found
 
-    with mock.patch.object(observe, "assess", content):
-        yield lambda target: target
+    return _patched(observe, "assess", content)
 
 
 @contextmanager
@@ -122,8 +125,7 @@ def _after_a_restart(bounds: Bounds) -> Iterator[None]:
         yield
 
 
-@contextmanager
-def hurt_by_its_neighbour() -> Iterator[Wrap]:
+def hurt_by_its_neighbour() -> AbstractContextManager[Wrap]:
     """Let each job keep its size once the target of any cannot be reached."""
     tick, hurt = Process.tick, set[Process]()
 
@@ -133,42 +135,33 @@ def hurt_by_its_neighbour() -> Iterator[Wrap]:
             hurt.add(process)
         return report
 
-    with mock.patch.object(Process, "tick", hurts):
-        yield lambda target: target
+    return _patched(Process, "tick", hurts)
 
 
-@contextmanager
-def jobs_left_out() -> Iterator[Wrap]:
+def jobs_left_out() -> AbstractContextManager[Wrap]:
     """Let a tick serve nobody."""
     tick = Process.tick
-    with mock.patch.object(Process, "tick", lambda process, _, heartbeat: tick(process, (), heartbeat)):
-        yield lambda target: target
+    return _patched(Process, "tick", lambda process, _, heartbeat: tick(process, (), heartbeat))
 
 
-@contextmanager
-def boots_alike() -> Iterator[Wrap]:
+def boots_alike() -> AbstractContextManager[Wrap]:
     """Let each boot of a machine have the name of the one before."""
-    with mock.patch.object(Process, "boot", "kernel:1"):
-        yield lambda target: target
+    return _patched(Process, "boot", "kernel:1")
 
 
-@contextmanager
-def never_taken_over() -> Iterator[Wrap]:
+def never_taken_over() -> AbstractContextManager[Wrap]:
     """Let nobody take a lease of another boot, however long it is watched."""
-    with mock.patch.object(lease, "_watched_long_enough", return_value=False):
-        yield lambda target: target
+    return _patched(lease, "_watched_long_enough", return_value=False)
 
 
-@contextmanager
-def mlflow_asked_once() -> Iterator[Wrap]:
+def mlflow_asked_once() -> AbstractContextManager[Wrap]:
     """Let nobody ask MLflow again once it failed."""
     refresh = Champions.refresh
 
     def asked(champions: Champions, now_s: float) -> tuple[str, ...]:
         return tuple(champions._notes.values()) or refresh(champions, now_s)
 
-    with mock.patch.object(Champions, "refresh", asked):
-        yield lambda target: target
+    return _patched(Champions, "refresh", asked)
 
 
 @contextmanager
@@ -192,8 +185,7 @@ def mlflow_waited_for() -> Iterator[Wrap]:
         yield lambda target: target
 
 
-@contextmanager
-def rows_trusted() -> Iterator[Wrap]:
+def rows_trusted() -> AbstractContextManager[Wrap]:
     """Let a champion's row that nobody can use fail its job's tick."""
 
     def adopted(memory: JobMemory, champions: ChampionSource, job: str) -> tuple[JobMemory, tuple[str, ...]]:
@@ -202,12 +194,10 @@ def rows_trusted() -> Iterator[Wrap]:
             raise ValueError(notes[0])
         return memory, notes
 
-    with mock.patch.object(learn, "adopt", adopted):
-        yield lambda target: target
+    return _patched(learn, "adopt", adopted)
 
 
-@contextmanager
-def samples_in_order() -> Iterator[Wrap]:
+def samples_in_order() -> AbstractContextManager[Wrap]:
     """Let samples that come again, or out of their order, be refused."""
 
     def aligned(job: str, series: Sequence[Series], *span: float) -> Window:
@@ -215,8 +205,7 @@ def samples_in_order() -> Iterator[Wrap]:
             raise SourceError("planted: times must grow")
         return align(job, series, *span)
 
-    with mock.patch.object(scrapes, "align", aligned):
-        yield lambda target: target
+    return _patched(scrapes, "align", aligned)
 
 
 @contextmanager
@@ -226,70 +215,54 @@ def never_fewer_after_a_restart() -> Iterator[Wrap]:
         yield lambda target: target
 
 
-@contextmanager
-def files_read_once() -> Iterator[Wrap]:
+def files_read_once() -> AbstractContextManager[Wrap]:
     """Let a process keep the jobs' files as it first read them."""
     tick, first = Process.tick, dict[Process, Sequence[StreamJob]]()
 
     def as_before(process: Process, jobs: Sequence[StreamJob], heartbeat: Path) -> FleetReport:
         return tick(process, first.setdefault(process, jobs), heartbeat)
 
-    with mock.patch.object(Process, "tick", as_before):
-        yield lambda target: target
+    return _patched(Process, "tick", as_before)
 
 
-@contextmanager
-def prometheus_never_asked_again() -> Iterator[Wrap]:
+def prometheus_never_asked_again() -> AbstractContextManager[Wrap]:
     """Let a server of metrics that failed once count as down without end."""
-    with mock.patch.object(sources, "DOWN_S", float("inf")):
-        yield lambda target: target
+    return _patched(sources, "DOWN_S", float("inf"))
 
 
-@contextmanager
-def refused_together() -> Iterator[Wrap]:
+def refused_together() -> AbstractContextManager[Wrap]:
     """Let a question that is refused for several jobs be asked for none of them."""
-    with mock.patch.object(Asked, "alone", return_value=[]):
-        yield lambda target: target
+    return _patched(Asked, "alone", return_value=[])
 
 
-@contextmanager
-def operators_of_nobody() -> Iterator[Wrap]:
+def operators_of_nobody() -> AbstractContextManager[Wrap]:
     """Let a loop that sizes operators ask for another instance than was decided."""
     asks = Sleepy.scale_operators
 
     def more(flink: Sleepy, parallelism: Mapping[str, int], *how: Any) -> Any:
         return asks(flink, {name: count + 1 for name, count in parallelism.items()}, *how)
 
-    with mock.patch.object(Sleepy, "scale_operators", more):
-        yield lambda target: target
+    return _patched(Sleepy, "scale_operators", more)
 
 
-@contextmanager
-def operators_left_alone() -> Iterator[Wrap]:
+def operators_left_alone() -> AbstractContextManager[Wrap]:
     """Let a loop see a rescale without end."""
-    with mock.patch.object(operators_loop, "redeployed", return_value=True):
-        yield lambda target: target
+    return _patched(operators_loop, "redeployed", return_value=True)
 
 
-@contextmanager
-def bounds_of_before() -> Iterator[Wrap]:
+def bounds_of_before() -> AbstractContextManager[Wrap]:
     """Let a loop that sizes operators take back what the job's bounds no longer allow."""
-    with mock.patch.object(Executor, "_allowed", lambda _, mix: dict(mix)):
-        yield lambda target: target
+    return _patched(Executor, "_allowed", lambda _, mix: dict(mix))
 
 
-@contextmanager
-def no_day_ends() -> Iterator[Wrap]:
+def no_day_ends() -> AbstractContextManager[Wrap]:
     """Let a job be rescaled however often it was that day."""
-    with mock.patch.object(decide, "_budget", lambda decision, *_: decision):
-        yield lambda target: target
+    return _patched(decide, "_budget", lambda decision, *_: decision)
 
 
-@contextmanager
-def tick_that_raises() -> Iterator[Wrap]:
+def tick_that_raises() -> AbstractContextManager[Wrap]:
     """Let each tick raise."""
-    with mock.patch.object(Process, "tick", side_effect=RuntimeError("planted")):
-        yield lambda target: target
+    return _patched(Process, "tick", side_effect=RuntimeError("planted"))
 
 
 _KEPT = Bounds(minimum=START_SCALE_OUT, maximum=START_SCALE_OUT)
@@ -299,7 +272,7 @@ def _within(jobs: Sequence[StreamJob], bounds: Bounds) -> list[StreamJob]:
     return [job.model_copy(update={"bounds": bounds}) for job in jobs]
 
 
-PLANTS: Mapping[str, Callable[[], Any]] = {
+PLANTS: Mapping[str, Callable[[], AbstractContextManager[Wrap]]] = {
     "lease": lease_not_renewed,
     "outcome": outcome_not_stored,
     "key": another_key,

@@ -516,14 +516,16 @@ class World:
         status = self.active("status", job)
         if status is not None:
             return refusal(kind, int(status.amount))
-        by = self._of_operators if isinstance(deployment, Flow) else self._of_workers
-        code, document = by(controller, kind, deployment, request)  # type: ignore[arg-type]
+        if isinstance(deployment, Flow):
+            code, document = self._of_operators(controller, deployment, request)
+        else:
+            code, document = self._of_workers(controller, kind, deployment, request)
         if self.active("lost answer", job) is not None:
             self.pass_time(request.timeout_s)
             raise SilenceError
         return self._worded(job, request, Response.of(code, document), document)
 
-    def _of_operators(self, controller: Controller, _: str, flow: Flow, request: Request) -> Answer:
+    def _of_operators(self, controller: Controller, flow: Flow, request: Request) -> Answer:
         asked: list[Mix] = []
         body = json.loads(request.body) if request.body else None
         sent = request.method, request.path, request.query, body

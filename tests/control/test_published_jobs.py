@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import httpx
 import pytest
 
 from perdix.control.job_files import FollowedFiles
@@ -92,8 +93,6 @@ class TestJobFiles:
 
 
 def test_a_collector_answers_over_http_and_lets_go_of_the_port(store: StateStore, tmp_path: Path) -> None:
-    import httpx  # noqa: PLC0415
-
     collector = TestJobFiles.collector(store, tmp_path)
     with serving(collector, "127.0.0.1", 0) as port:
         answer = httpx.get(f"http://127.0.0.1:{port}/metrics")
