@@ -160,7 +160,7 @@ def test_the_page_names_every_key(rig: Rig, store: StateStore) -> None:
     for at_s in (entry.intent.made_s, None):
         assert keys(explain(store, "orders", at_s).to_dict()["decision"]) <= named
     assert keys(rig.reports[-1].to_dict()) <= set(
-        re.findall(r"`(\w+)`", page.partition("`perdix.tick/1`")[2].partition("\n")[0])
+        re.findall(r"`(\w+)`", page.partition("## perdix tick")[2].partition("\n## ")[0])
     )
 
 
