@@ -27,6 +27,7 @@ def one(named):
         (["-400", "-399"], "UTC", -400_000, False),
         (["20230222111000", "20230222111015", "nonsense"], "Europe/Berlin", 1_677_060_600_000, True),
         (["202302221110", "202302221111"], "UTC", 1_677_064_200_000, True),
+        (["20230222111000.0", "", "20230222111015.0"], "UTC", 1_677_064_200_000, True),
         (["20230222T111000Z"], "Europe/Berlin", 1_677_064_200_000, False),
         (["2023-02-22 11:10:00", "nonsense"], "UTC", 1_677_064_200_000, True),
         (["2023-02-22T11:10:00Z", "2023-02-22 11:10:00"], "Europe/Berlin", 1_677_064_200_000, True),
@@ -36,7 +37,7 @@ def test_times(texts, zone, first_ms, local):
     times = parse_times(texts, zone)
     assert times.times_ms[0] == first_ms
     assert times.local is local
-    assert times.good.tolist() == [text != "nonsense" for text in texts]
+    assert times.good.tolist() == [text not in ("", "nonsense") for text in texts]
 
 
 def test_digits_that_are_no_date_are_no_time():

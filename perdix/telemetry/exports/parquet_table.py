@@ -128,8 +128,7 @@ def _times(column: pa.Array, timezone: str) -> Times:
         return times
     plain = pc.cast(column, pa.float64(), safe=False).fill_null(np.nan).to_numpy(zero_copy_only=False)
     if are_dates(plain):
-        texts = [f"{number:.0f}" if number.is_integer() else str(number) for number in plain.tolist()]
-        return parse_times(texts, timezone)
+        return parse_times([str(number) for number in plain.tolist()], timezone)
     finite = np.isfinite(plain)
     largest = float(np.abs(plain[finite]).max()) if finite.any() else 0.0
     return checked(np.rint(plain * unit_ms_of(largest)), local=False)

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from perdix.telemetry.exports.numbers import FIRST_MS, LAST_MS, number, unit_ms_of
 from perdix.telemetry.exports.records import Remark
 
-_COMPACT = re.compile(r"(20\d{6})(\d{4}|\d{6})")  # 20260131031200: as milliseconds it would lie in the year 2612
+# 20260131031200: as milliseconds it would lie in the year 2612; pandas writes 20260131031200.0 where one is missing
+_COMPACT = re.compile(r"(20\d{6})(\d{4}|\d{6})(?:\.0*)?")
 RELATIVE_BELOW_DAYS = 365 * 3  # from the epoch: what tells a time before 1973 is a stop watch, not a clock
 
 
