@@ -81,6 +81,14 @@ def test_dates_in_digits_are_dates_whatever_their_type(read, stored):
         assert reading.tally.quarantined == 1
 
 
+@pytest.mark.parametrize("kind", [pa.int64(), pa.uint64()], ids=str)
+def test_whole_numbers_beyond_those_of_a_float_are_rounded(read, kind):
+    content = written(ts=[T0, T0 + 1000], metric=["consumer_lag"] * 2, value=pa.array([2**53 + 1, 5], kind))
+    named, reading = read(content)
+    assert [stream.series.values.tolist() for stream in named] == [[2.0**53, 5.0]]
+    assert reading.tally.quarantined == 0
+
+
 def test_dates_in_digits_may_be_without_seconds(read):
     named, _ = read(written(ts=pa.array([202311142213]), metric=["cpu_load"], value=[0.5]))
     assert [stream.series.times_ms.tolist() for stream in named] == [[T0 - 20_000]]

@@ -97,7 +97,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 def _batch(batch: pa.RecordBatch, columns: _Columns, times: Times) -> Iterator[RawSeries | Quarantined]:
     times_ms, timed = times.times_ms, times.good
-    values = pc.cast(batch[columns.value], pa.float64()).fill_null(np.nan).to_numpy(zero_copy_only=False)
+    values = pc.cast(batch[columns.value], pa.float64(), safe=False).fill_null(np.nan).to_numpy(zero_copy_only=False)
     keys = [_worker_names(batch[key]) if key == _WORKER else batch[key] for key in (columns.name, *columns.labels)]
     codes, firsts = _groups([_as_text(key) for key in keys])
     order = np.argsort(codes, kind="stable")
