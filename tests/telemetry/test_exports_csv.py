@@ -78,6 +78,66 @@ def test_an_hour_that_the_clock_repeats_is_read_once():
     assert (times.times_ms[1] - times.times_ms[0]) / 3_600_000 == 2  # 02:30 is taken for the first of the two
 
 
+@pytest.mark.parametrize("title", ["", "Unnamed: 0"])
+def test_a_column_that_numbers_the_rows_is_no_series_and_no_label(read, title):
+    named, reading = read(f"{title},time,rate\n0,1677064200,5\n1,1677064215,6\n".encode(), "workload.csv")
+    assert (one(named).metric, one(named).values.tolist()) == ("workload_per_s", [5.0, 6.0])
+    assert reading.remarks == [f"column '{title}' numbers the rows and is left out"]
+    named, _ = read(f"{title},ts,metric,value\n0,1677064200,cpu_load,0.5\n1,1677064215,cpu_load,0.6\n".encode())
+    assert (dict(one(named).labels), one(named).values.tolist()) == ({}, [0.5, 0.6])
+
+
+def test_a_line_may_end_with_a_delimiter(read):
+    _, reading = read(b"time;cpu_load;\n1677064200;0.5;\n")
+    assert (reading.tally.read, reading.remarks) == (1, [])
+
+
+def test_a_time_that_is_given_twice_counts_once(read):
+    rows = "2023-02-22 11:10:00,1677064200,{0}0.5\n2023-02-22 11:10:15,1677064215,{0}0.6\n"
+    for header in ("time,epoch", "epoch,time", "date,epoch"):
+        wide, reading = read(f"{header},a\n{rows.format('')}".encode(), "cpu.csv")
+        assert [(s.series.worker, s.series.values.tolist()) for s in wide] == [("a", [0.5, 0.6])]
+        assert reading.tally.quarantined == 0
+        long, _ = read(f"{header},metric,value\n{rows.format('cpu_load,')}".encode())
+        assert (dict(one(long).labels), one(long).values.tolist()) == ({}, [0.5, 0.6])
+
+
+def test_numbers_that_have_the_name_of_a_time_and_are_none_are_a_series(read):
+    named, _ = read(b"timestamp,time\n1677064200,0.5\n1677064215,0.6\n", "latency.csv")
+    assert (one(named).metric, one(named).values.tolist()) == ("latency_p95_ms", [0.5, 0.6])
+
+
+@pytest.mark.parametrize(
+    ("header", "clocks"),
+    [
+        ("date,hour", ["9", "10"]),
+        ("Date,Time", ["9:00", "10:00:00"]),
+        ("time,date", ["09:00Z", "10:00Z"]),
+        ("date,hour,minute", ["9,0", "10,00"]),
+    ],
+)
+def test_a_day_and_its_clock_in_columns_of_their_own_are_one_time(read, header, clocks):
+    day_first = header.lower().startswith("date")
+    times = [f"2023-02-22,{clock}" if day_first else f"{clock},2023-02-22" for clock in clocks]
+    for name, cell in (("cpu_load", ""), ("metric,value", "cpu_load,")):
+        text = f"{header},{name}\n" + "".join(f"{time},{cell}0.5\n" for time in times)
+        named, _ = read(text.encode())
+        assert one(named).times_ms.tolist() == [1_677_056_400_000, 1_677_060_000_000]
+        assert one(named).metric == "cpu_load"
+
+
+def test_a_day_beside_a_clock_that_cannot_be_read_is_no_time(read):
+    named, reading = read(b"date,hour,cpu_load\n2023-02-22,9 PM,0.5\n2023-02-22,10 PM,0.6\n")
+    assert named == []
+    assert reading.tally.quarantined == 2
+    assert reading.quarantined[0].reason.startswith("time '2023-02-22T9 PM:00' is not an ISO date-time")
+
+
+def test_an_hour_beside_whole_times_is_a_series(read):
+    named, _ = read(b"date,hour,cpu_load\n2023-02-22 09:10:00,9,0.5\n2023-02-22 10:10:00,10,0.6\n")
+    assert [(s.series.metric, len(s.series)) for s in named] == [("hour", 2), ("cpu_load", 2)]
+
+
 def test_delimiters_and_empty_cells(read):
     named, reading = read(b"sep=;\nTime;cpu a;cpu b\n2023-02-22 11:10:00;0.5;\n2023-02-22 11:10:15;;0.25\n", "cpu.csv")
     assert [(s.series.worker, s.series.values.tolist()) for s in named] == [("cpu a", [0.5]), ("cpu b", [0.25])]

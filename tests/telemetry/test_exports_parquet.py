@@ -108,6 +108,19 @@ def test_times_may_be_text_of_any_type(read, kind):
     assert reading.tally.quarantined == 1
 
 
+@pytest.mark.parametrize("other", ["datetime", "date"])
+@pytest.mark.parametrize("first", [True, False])
+def test_a_time_that_is_given_twice_is_no_label(read, other, first):
+    other_times = {
+        "datetime": pa.array(["2023-11-14T22:13:20Z", "2023-11-14T22:13:21Z"]),
+        "date": pa.array(["2023-11-14", "2023-11-14"]),
+    }[other]
+    times = {other: other_times, "ts": [T0, T0 + 1000]} if first else {"ts": [T0, T0 + 1000], other: other_times}
+    named, _ = read(written(**times, metric=["cpu_load"] * 2, value=[0.5, 0.6]))
+    found = [(dict(stream.series.labels), stream.series.times_ms.tolist()) for stream in named]
+    assert found == [({}, [T0, T0 + 1000])]
+
+
 def test_labels_of_any_form(read):
     as_map = pa.array([[("pod", "a")], [("pod", "b")], None, []], pa.map_(pa.string(), pa.string()))
     as_text = pa.array(['{"pod": "a"}', '{"pod": "b"}', None, "no json"])

@@ -1,10 +1,12 @@
 """CSV: Grafana's (``Time`` and a column per series), and long tables (``ts,metric,value``, ``Series;Time;Value``).
 
 An empty cell is no sample: Grafana joins series of different times into one table. A long table may carry a worker
-and labels as further columns.
+and labels as further columns. A day and its clock (``date,hour``) may stand in columns of their own; row numbers, and
+the same time once more, are no series.
 """
 
 import csv
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -27,6 +29,12 @@ TIME_NAMES = frozenset(
 )
 NAME_NAMES = frozenset({"metric", "series", "name", "__name__"})
 VALUE_NAME = "value"
+ROW_NUMBERS = frozenset({"", "unnamed: 0"})  # as pandas titles its index
+_DAY = "date"
+_CLOCK_NAMES = ("time", "hour", "minute", "second")
+_ONLY_DAY = re.compile(r"\d{4}-\d\d-\d\d")
+_DAY_AND_CLOCK = re.compile(r"\d{4}-\d\d-\d\dT\d\d(:\d\d){1,2}(\.\d+)?(Z|[+-]\d\d:?\d\d)?")
+_SAME_TIME_MS = 86_400_000  # two columns of times may be in different zones, or one of days alone
 _DELIMITERS = (",", ";", "\t", "|")
 _ABSENT = frozenset({"", "null", "undefined", "-"})
 
@@ -41,6 +49,26 @@ class Header:
     value: int | None = None
     name: int | None = None
 
+    def numbers(self, *names: str) -> tuple[int, ...]:
+        """Return where columns of these names stand, in the order of the names."""
+        lower = [column.lower() for column in self.columns]
+        return tuple(lower.index(name) for name in names if name in lower)
+
+    def times(self, rows: Sequence[Sequence[str]]) -> tuple[list[str], tuple[int, ...]]:
+        """Return the time of each row, a day and its clock as one, and the columns that it is made of."""
+        plain = [cells[self.time] for cells in rows]
+        clock = self.numbers(*_CLOCK_NAMES)
+        for day in self.numbers(_DAY) if self.numbers("time", "hour") else ():
+            days = [cells[day].strip() for cells in rows]
+            if not all(_ONLY_DAY.fullmatch(text) for text in days if text):
+                break
+            clocks = [":".join(cells[at].strip().zfill(2) for at in clock) for cells in rows]
+            clocks = [text.zfill(len(text) + (text[1:2] == ":")) for text in clocks]
+            whole = [f"{text}T{at if ':' in at else at + ':00'}" for text, at in zip(days, clocks, strict=True)]
+            if day == self.time or any(map(_DAY_AND_CLOCK.fullmatch, whole)):
+                return whole, (day, *clock)
+        return plain, (self.time,)
+
 
 def parse_header(line: bytes) -> Header | None:
     """Return the header when ``line`` is one: a known name of time, and at least one more column."""
@@ -48,14 +76,20 @@ def parse_header(line: bytes) -> Header | None:
     for delimiter in _DELIMITERS:
         columns = tuple(cell.strip() for cell in _cells([text], delimiter)[0])
         lower = [column.lower() for column in columns]
-        times = [index for index, column in enumerate(lower) if column in TIME_NAMES]
-        if len(columns) < 2 or not times:
+        time = time_column(columns)
+        if len(columns) < 2 or time is None:
             continue
         names = [index for index, column in enumerate(lower) if column in NAME_NAMES]
         if VALUE_NAME in lower and names:
-            return Header(columns, delimiter, times[0], lower.index(VALUE_NAME), names[0])
-        return Header(columns, delimiter, times[0])
+            return Header(columns, delimiter, time, lower.index(VALUE_NAME), names[0])
+        return Header(columns, delimiter, time)
     return None
+
+
+def time_column(titles: Sequence[str]) -> int | None:
+    """Return which column holds the times: the first that is titled so, a ``date`` where no other is."""
+    times = [at for at, title in enumerate(titles) if title.lower() in TIME_NAMES]
+    return min(times, key=lambda at: titles[at].lower() == _DAY, default=None)
 
 
 class CsvReader:
@@ -67,6 +101,7 @@ class CsvReader:
         self.timezone = timezone
         self._header: Header | None = None
         self._local = self._relative = False
+        self._numbered: set[str] = set()  # columns that number the rows
 
     def read(self) -> Iterator[RawSeries | Quarantined | Remark]:
         """Yield the columns (or the series of a long table), one run per block of the file."""
@@ -79,6 +114,8 @@ class CsvReader:
             yield no_zone(self.timezone)
         if self._relative:
             yield Remark("times count from an event, not from 1970; they are kept as if they began there")
+        for column in sorted(self._numbered):
+            yield Remark(f"column '{column}' numbers the rows and is left out")
 
     def _block(self, block: Lines) -> Iterator[RawSeries | Quarantined]:
         lines = block.split()
@@ -103,11 +140,15 @@ class CsvReader:
                 reason = f"'{len(cells)}' cells where the header has {len(header.columns)}"
                 yield Quarantined(reason, *block.place(index), excerpt(lines[index]))
         if rows:
-            times = parse_times([cells[header.time] for cells in rows], self.timezone)
+            texts, made_of = header.times(rows)
+            times = parse_times(texts, self.timezone)
             self._local |= times.local
             self._relative |= times.relative
-            table = _Table(header, rows, times, kept, block, lines)
-            yield from table.wide() if header.value is None else table.long()
+            table = _Table(header, rows, times, texts, kept, block, lines)
+            numbering = [at for at, title in enumerate(header.columns) if title.lower() in ROW_NUMBERS]
+            self._numbered |= {header.columns[at] for at in numbering if any(cells[at].strip() for cells in rows)}
+            out = {*made_of, *numbering}
+            yield from table.wide(out, self.timezone) if header.value is None else table.long(out)
 
     @staticmethod
     def _rows(lines: list[bytes], begin: int, header: Header) -> Iterator[tuple[int, list[str]]]:
@@ -126,14 +167,18 @@ class _Table:
     header: Header
     rows: list[list[str]]
     times: Times
+    time_texts: list[str]
     kept: list[int]  # line of each row within the block
     block: Lines
     lines: list[bytes]
 
-    def wide(self) -> Iterator[RawSeries | Quarantined]:
+    def wide(self, out: set[int], timezone: str) -> Iterator[RawSeries | Quarantined]:
+        """Yield a series per column but those left ``out``, and the times once more, in ``timezone``."""
         columns = list(zip(*self.rows, strict=True))
+        named_times = (at for at, title in enumerate(self.header.columns) if title.lower() in TIME_NAMES)
+        out = out | {at for at in named_times if at not in out and self._are_the_times(columns[at], timezone)}
         for at, title in enumerate(self.header.columns):
-            if at == self.header.time:
+            if at in out:
                 continue
             name, labels = series_of(title)
             present, values, bad = _values(columns[at])
@@ -141,9 +186,10 @@ class _Table:
             if use.any():
                 yield RawSeries(name, labels, self.times.times_ms[use], values[use])
             yield from self._bad_cells(np.flatnonzero(bad & self.times.good), columns[at], title)
-        yield from self._bad_times([self._cells_in(row) for row in self.rows])
+        yield from self._bad_times([self._cells_in(row, out) for row in self.rows])
 
-    def long(self) -> Iterator[RawSeries | Quarantined]:
+    def long(self, out: set[int]) -> Iterator[RawSeries | Quarantined]:
+        """Yield a series per name and labels; a column left ``out``, or one of times, is no label."""
         header = self.header
         assert header.value is not None
         assert header.name is not None
@@ -151,7 +197,8 @@ class _Table:
         present, values, bad = _values(column)
         use = present & ~bad & self.times.good
         groups: dict[tuple[str, ...], list[int]] = {}
-        rest = [at for at in range(len(header.columns)) if at not in (header.time, header.value)]
+        out = {*out, header.value, *header.numbers(*TIME_NAMES)}
+        rest = [at for at in range(len(header.columns)) if at not in out]
         for index in np.flatnonzero(use):
             groups.setdefault(tuple(self.rows[index][at] for at in rest), []).append(int(index))
         for key, indices in groups.items():
@@ -162,8 +209,15 @@ class _Table:
         yield from self._bad_cells(np.flatnonzero(bad & self.times.good), column, header.columns[header.value])
         yield from self._bad_times([1] * len(self.rows))
 
-    def _cells_in(self, row: list[str]) -> int:
-        return sum(at != self.header.time and cell.strip().lower() not in _ABSENT for at, cell in enumerate(row))
+    def _are_the_times(self, column: Sequence[str], timezone: str) -> bool:
+        other = parse_times(column, timezone)
+        both = other.good & self.times.good
+        apart_ms = np.abs(other.times_ms - self.times.times_ms)[both]
+        return bool(both.any() and not self.times.relative and (apart_ms <= _SAME_TIME_MS).all())
+
+    @staticmethod
+    def _cells_in(row: list[str], out: set[int]) -> int:
+        return sum(at not in out and cell.strip().lower() not in _ABSENT for at, cell in enumerate(row))
 
     def _bad_cells(self, indices: NDArray[np.int64], column: Sequence[str], title: str) -> Iterator[Quarantined]:
         for index in indices:
@@ -174,7 +228,7 @@ class _Table:
     def _bad_times(self, samples: list[int]) -> Iterator[Quarantined]:
         for index in np.flatnonzero(~self.times.good):
             line = self.kept[index]
-            text = self.rows[index][self.header.time][:40]
+            text = self.time_texts[index][:40]
             reason = f"time '{text}' is not an ISO date-time or an epoch number; export without 'localized' times"
             yield Quarantined(reason, *self.block.place(line), excerpt(self.lines[line]), max(1, samples[index]))
 

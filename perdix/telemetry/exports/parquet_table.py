@@ -1,7 +1,7 @@
 """Parquet of the canonical form: ``ts, metric, value`` and, where there are some, ``worker`` and labels.
 
-``labels`` may be a map, a struct or JSON text; any further text column is a label. A worker may be a number. Times may
-be timestamps, epoch numbers or text as in CSV.
+``labels`` may be a map, a struct or JSON text; any further text column is a label, but for times. A worker may be a
+number. Times may be timestamps, epoch numbers or text as in CSV.
 """
 
 import json
@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from perdix.telemetry.exports.content import Content
-from perdix.telemetry.exports.csv_table import NAME_NAMES, TIME_NAMES, VALUE_NAME
+from perdix.telemetry.exports.csv_table import NAME_NAMES, TIME_NAMES, VALUE_NAME, time_column
 from perdix.telemetry.exports.numbers import LAST_MS, unit_ms_of
 from perdix.telemetry.exports.records import Limits, Quarantined, RawSeries, Remark
 from perdix.telemetry.exports.time_text import Times, are_dates, checked, in_zone, no_zone, parse_times
@@ -74,13 +74,18 @@ def _open(content: Content, limits: Limits) -> pq.ParquetFile | str:
 
 def _columns(schema: pa.Schema) -> _Columns | str:
     lower = {name.lower(): name for name in reversed(schema.names)}
-    time = next((lower[name] for name in lower if name in TIME_NAMES), None)
+    time = time_column(schema.names)
     name = next((lower[known] for known in ("metric", *sorted(NAME_NAMES)) if known in lower), None)
     value = lower.get(VALUE_NAME)
     if time is None or name is None or value is None:
         return f"Parquet without the columns ts, metric and value; it has '{', '.join(schema.names)[:200]}'"
-    rest = [column for column in schema.names if column not in (time, name, value)]
-    return _Columns(time, value, name, tuple(column for column in rest if _is_label(column, schema.field(column).type)))
+    rest = [column for column in schema.names if column not in (name, value) and column.lower() not in TIME_NAMES]
+    return _Columns(
+        schema.names[time],
+        value,
+        name,
+        tuple(column for column in rest if _is_label(column, schema.field(column).type)),
+    )
 
 
 def _is_label(column: str, kind: pa.DataType) -> bool:
