@@ -29,7 +29,7 @@ def as_one(samples: pd.DataFrame) -> pd.DataFrame:
     Copies come from different sources. Series of two workers that both have a name are none, however alike; one without
     a name may be a copy of several, as of pods that followed each other: each sample is of the nearest. Where only the
     coarser of original and copy reports, it is a replica of the other, so that each is held for its own interval. What
-    hardly changes may be alike by chance, and is a copy only where an export by hand says nothing but what was pulled.
+    hardly changes may be alike by chance, and is a copy only of what was pulled (or that of it), one of each export.
 
     ``samples``: rows of the lake's ``samples`` with the ``labels`` (and ``kind``) of their series; others are returned
     as they are.
@@ -117,16 +117,14 @@ def _originals(rows: pd.DataFrame) -> dict[int, list[int]]:
             if not sources[candidate] & sources[key] and not _two(workers[candidate], workers[key])
         ]
         found = [candidate for candidate in possible if _alike(values[candidate], values[key])]
-        says_nothing_else = (
+        never_another = (
             candidate
             for candidate in possible
             if pulled[candidate] != pulled[key]
             and taken.isdisjoint((candidate, source) for source in sources[key])
-            and LEAST_SHARED
-            <= np.count_nonzero(values[candidate] == values[key])
-            == sizes[candidate if pulled[key] else key]
+            and _equal(values[candidate], values[key]).any()
         )
-        found = found or list(islice(says_nothing_else, 1))
+        found = found or list(islice(never_another, 1))
         if found:
             copies[key] = found
             taken |= {(candidate, source) for candidate in found for source in sources[key]}
@@ -141,9 +139,11 @@ def _two(worker: str | None, other: str | None) -> bool:
 
 
 def _alike(first: np.ndarray, second: np.ndarray) -> bool:
-    same = first == second
-    if (count := np.count_nonzero(same)) < LEAST_SHARED or count < np.count_nonzero(
-        ~np.isnan(first) & ~np.isnan(second)
-    ):
-        return False
-    return len(np.unique(first[same])) >= LEAST_DIFFERENT
+    return len(np.unique(first[_equal(first, second)])) >= LEAST_DIFFERENT
+
+
+def _equal(first: np.ndarray, second: np.ndarray) -> NDArray[np.bool_]:
+    """Return where two series are equal; nowhere if they differ anywhere, or share too little to say."""
+    equal = first == second
+    enough = LEAST_SHARED <= np.count_nonzero(equal) == np.count_nonzero(~np.isnan(first) & ~np.isnan(second))
+    return np.asarray(equal & enough)

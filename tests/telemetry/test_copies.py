@@ -162,6 +162,21 @@ def test_what_never_changes_and_says_nothing_beyond_what_was_pulled_is_a_copy(st
     assert observed(*topics, *copies).equals(observed(*topics))
 
 
+@pytest.mark.parametrize("still", [0.0, 500.0])
+@pytest.mark.parametrize(("every", "lacking"), [(1, range(100, 140)), (4, range(0))], ids=["gap", "coarse"])
+def test_what_never_changes_is_a_copy_also_where_it_fills_what_was_not_pulled(
+    still: float, every: int, lacking: range
+) -> None:
+    """Else it would be taken for all of the metric, which is busy."""
+    topics = [
+        series(k, PULLED, every, load=load).drop(index=lacking) for k, load in enumerate((LOAD, LOAD * 0 + still))
+    ]
+    found = observed(*topics, series(4, "idle.csv", load=np.full(240, still)))["workload_per_s"]
+    assert found.isna().sum() == pytest.approx(len(lacking), abs=1)
+    assert len(found) == 240
+    np.testing.assert_allclose(found.dropna(), (LOAD + still)[found.notna()], rtol=0.02)
+
+
 def test_two_topics_that_never_change_are_no_copies_of_the_same() -> None:
     still = np.full(240, 500.0)
     topics = [series(1, PULLED), series(2, PULLED, load=still)]
