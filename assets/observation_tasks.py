@@ -49,7 +49,7 @@ def came_twice(key: Mapping[str, Any], result: Mapping[str, Any]) -> str:
     most = 100.0 * max(many.values())
     return (
         f"{key['job']}, {key['day']}: samples of {', '.join(many)} count once with others ({most:.0f} %), "
-        "of the same series or equal to the last digit in another export; where these are two, name their workers, or "
+        "of the same series or equal but for rounding in another export; where these are two, name their workers, or "
         "export the sum"
     )
 

@@ -16,11 +16,15 @@ from numpy.typing import NDArray
 from perdix.telemetry.landing import was_pulled
 
 COLUMNS: Final = frozenset(("metric", "worker", "ts", "value", "labels", "series_id", "source"))
-LEAST_SHARED: Final = 10  # samples at the same times, equal to the last digit
+LEAST_SHARED: Final = 5  # samples at the same times, equal but for rounding
+LEAST_WHOLE: Final = 10  # of whole numbers
 LEAST_DIFFERENT: Final = 5  # values among them: what hardly changes may be alike by chance
 SILENT_MS: Final = 120_000  # or two intervals of a copy: where a series is silent for longer, the copy goes on
 
+MOST_DECIMALS: Final = 3  # of a copy that was rounded
+
 Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 
 def as_one(samples: pd.DataFrame) -> pd.DataFrame:
@@ -98,7 +102,10 @@ def _spacing_ms(times_ms: Ints) -> float:
 
 
 def _originals(rows: pd.DataFrame) -> dict[int, list[int]]:
-    """Return copy -> originals of one metric's series: those with a worker come first, then those of more samples."""
+    """Return copy -> originals of one metric's series: those with a worker come first, then what was pulled.
+
+    Of several alike, those of more samples.
+    """
     workers = rows.drop_duplicates("series_id").set_index("series_id")["worker"].fillna("").to_dict()
     sources = {key: set(own) for key, own in rows.groupby("series_id")["source"].unique().items()}
     sizes = rows["series_id"].value_counts()
@@ -109,27 +116,29 @@ def _originals(rows: pd.DataFrame) -> dict[int, list[int]]:
     pulled = {key: any(map(was_pulled, own)) for key, own in sources.items()}
     taken: set[tuple[int, str]] = set()  # originals, and the sources of their copies
     copies: dict[int, list[int]] = {}
-    kept: list[int] = []
-    for key in sorted(values, key=lambda key: (not workers[key], -int(sizes[key]), key)):
-        possible = [
-            candidate
-            for candidate in kept
-            if not sources[candidate] & sources[key] and not _two(workers[candidate], workers[key])
-        ]
-        found = [candidate for candidate in possible if _alike(values[candidate], values[key])]
+    before: list[int] = []
+
+    def may_be(key: int, other: int) -> bool:
+        return not sources[other] & sources[key] and not _two(workers[other], workers[key])
+
+    for key in sorted(values, key=lambda key: (not workers[key], not pulled[key], -int(sizes[key]), key)):
+        alike = (other for other in before if may_be(key, other) and _alike(values[other], values[key]))
+        originals = (original for other in alike for original in copies.get(other, [other]))
         never_another = (
-            candidate
-            for candidate in possible
-            if pulled[candidate] != pulled[key]
-            and taken.isdisjoint((candidate, source) for source in sources[key])
-            and _equal(values[candidate], values[key]).any()
+            other
+            for other in before
+            if other not in copies
+            and may_be(key, other)
+            and pulled[other] != pulled[key]
+            and taken.isdisjoint((other, source) for source in sources[key])
+            and len(_shared(values[other], values[key], rounded=False)) >= LEAST_SHARED
         )
+        found = [original for original in dict.fromkeys(originals) if may_be(key, original)]
         found = found or list(islice(never_another, 1))
         if found:
             copies[key] = found
-            taken |= {(candidate, source) for candidate in found for source in sources[key]}
-        else:
-            kept.append(key)
+            taken |= {(original, source) for original in found for source in sources[key]}
+        before.append(key)
     return copies
 
 
@@ -138,12 +147,26 @@ def _two(worker: str | None, other: str | None) -> bool:
     return bool(worker and other and worker != other)
 
 
-def _alike(first: np.ndarray, second: np.ndarray) -> bool:
-    return len(np.unique(first[_equal(first, second)])) >= LEAST_DIFFERENT
+def _alike(first: Floats, second: Floats) -> bool:
+    """Return whether two series are equal by more than chance, to which whole numbers and few samples are left."""
+    shared = _shared(first, second, rounded=True)
+    values = np.unique(shared)
+    enough = len(shared) >= LEAST_WHOLE or np.count_nonzero(values % 1) >= LEAST_DIFFERENT
+    return bool(len(values) >= LEAST_DIFFERENT and enough)
 
 
-def _equal(first: np.ndarray, second: np.ndarray) -> NDArray[np.bool_]:
-    """Return where two series are equal; nowhere if they differ anywhere, or share too little to say."""
-    equal = first == second
-    enough = LEAST_SHARED <= np.count_nonzero(equal) == np.count_nonzero(~np.isnan(first) & ~np.isnan(second))
-    return np.asarray(equal & enough)
+def _shared(first: Floats, second: Floats, *, rounded: bool) -> Floats:
+    """Return the values that two series have at the same times; none where they differ.
+
+    ``rounded``: whether one of them may be the other with fewer decimals; then its values are returned.
+    """
+    both = ~np.isnan(first) & ~np.isnan(second)
+    first, second = first[both], second[both]
+    apart = np.abs(first - second)
+    if not apart.any():
+        return first
+    for decimals in range(MOST_DECIMALS + 1) if rounded and apart.max() <= 0.501 else ():
+        for series in (first, second):
+            if (series == np.round(series, decimals)).all():
+                return series if apart.max() <= 0.501 * 10.0**-decimals else series[:0]
+    return first[:0]

@@ -9,6 +9,7 @@ import pytest
 from perdix.telemetry.copies import as_one
 from perdix.telemetry.observations import observe
 
+PULLED = "prometheus-2026-03-04.json.gz"
 DAY = "2026-03-04"
 LOAD = 1_000.0 + 100.0 * np.sin(np.arange(240) / 20.0)
 
@@ -109,9 +110,6 @@ def test_a_finer_copy_without_a_worker_is_of_the_pod_that_runs() -> None:
     assert found["scale_out"].max() == 1
 
 
-PULLED = f"prometheus-{DAY}.json.gz"
-
-
 def test_an_export_by_hand_of_what_was_pulled_before_counts_instead() -> None:
     """By another query, and so not to the last digit. Where there is one already nothing is pulled."""
     pulled, by_hand = series(1, PULLED), series(2, "by-hand.csv", load=2.0 + LOAD)[80:160]
@@ -208,6 +206,36 @@ def test_a_copy_without_values_is_not_what_an_export_by_hand_has_beside_others()
     np.testing.assert_allclose(observed(*topics, *by_hand)["workload_per_s"], LOAD + LOAD[::-1])
 
 
+def test_two_exports_of_an_idle_topic_are_copies_of_what_was_pulled() -> None:
+    """At a shorter interval than what was pulled, one of them beside a copy of the busy topic."""
+    still = np.zeros(240)
+    topics = [series(1, PULLED, 4), series(2, PULLED, 4, load=still)]
+    by_hand = [series(3, "both.csv"), series(4, "both.csv", load=still), series(5, "idle.csv", load=still)]
+    np.testing.assert_allclose(observed(*topics, *by_hand)["workload_per_s"], LOAD)
+
+
+def test_a_copy_of_a_copy_is_one_of_its_original() -> None:
+    """The first and the last of these share no time."""
+    parts = [series(1, "a.json")[120:], series(2, "b.csv", 4), series(3, "c.json", 4)[:25]]
+    np.testing.assert_allclose(observed(*parts)["workload_per_s"], LOAD, rtol=0.02)
+
+
+def test_fractions_need_few_samples_to_be_copies() -> None:
+    """An export that ends just after midnight has few of a day; of whole numbers, that could be chance."""
+    few = [series(1, "a.json")[:6], series(2, "b.csv")[:6]]
+    assert observed(*few).equals(observed(few[0]))
+    whole = [rows.assign(value=np.round(rows["value"])) for rows in few]
+    np.testing.assert_allclose(observed(*whole)["workload_per_s"], 2.0 * np.round(LOAD[:6]))
+
+
+@pytest.mark.parametrize("decimals", [0, 2])
+def test_a_copy_may_be_rounded(decimals: int) -> None:
+    whole, rounded = series(1, "a.json"), series(2, "b.csv", 4, load=np.round(LOAD, decimals))
+    np.testing.assert_allclose(observed(whole, rounded)["workload_per_s"], LOAD, atol=0.5)
+    shifted = series(2, "b.csv", 4, load=np.round(LOAD, decimals) + 10.0**-decimals)
+    assert observed(whole, shifted)["workload_per_s"].max() > 2_000.0
+
+
 def test_copies_of_another_export_by_hand_are_not_added() -> None:
     pulled, copy = series(1, PULLED), series(2, "copy.csv")
     other = series(3, "by-hand.csv", load=2.0 + LOAD)
@@ -275,12 +303,13 @@ def test_a_worker_that_only_an_export_by_hand_has_is_one_more() -> None:
             series(2, "b.csv", load=np.where(np.arange(5_760) == 3_001, 1.0, noise(1))),
         ),
         (series(1, "a.csv")[:5], series(2, "b.csv")[:5]),
+        (series(1, PULLED, load=LOAD / 1e4), series(2, "b.csv", load=np.zeros(240))),
         (
             series(1, "a.csv", metric="throughput_per_s", worker="w1"),
             series(2, "b.csv", metric="throughput_per_s", worker="w2"),
         ),
     ],
-    ids=["one export", "constant", "almost", "but once", "few", "two workers"],
+    ids=["one export", "constant", "almost", "but once", "few", "small", "two workers"],
 )
 def test_what_may_be_two_series_is_added_up(rows: pd.DataFrame, other: pd.DataFrame) -> None:
     both = pd.concat([rows, other], ignore_index=True)
