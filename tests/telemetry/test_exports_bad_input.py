@@ -37,7 +37,7 @@ def ramp(name="cpu_load", count=50, **labels):
         (b'{"status":"success","data":{"resultType":"vector","result":[]}}', "query_range"),
         (b'{"answer":42}', "not a Prometheus query result"),
         (b'{"status":"succ', "not JSON"),
-        (b"[1,2,3]", "'metric'"),
+        (b"[1,2,3]", "not a Prometheus query result"),
     ],
 )
 @pytest.mark.parametrize("zipped", [False, True], ids=["plain", "gzip"])

@@ -132,3 +132,20 @@ def test_any_series_survives_the_round_trip(read, form, series):
     finite = sum(math.isfinite(value) for stream in series for _, value in stream.samples)
     total = sum(len(stream.samples) for stream in series)
     assert (reading.tally.kept, reading.tally.masked, reading.tally.quarantined) == (finite, total - finite, 0)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'[{"ts": 1677064200, "metric": "cpu", "value": 0.5}, {"ts": 1677064201, "metric": "cpu", "value": 0.6}]',
+        b'{"ts": 1677064200, "metric": "cpu", "value": 0.5}\n{"ts": 1677064201, "metric": "cpu", "value": 0.6}\n',
+        b'{"ts": {"0": 1677064200}, "metric": {"0": "cpu_load"}, "value": {"0": 0.5}}',
+        b"[1, 2]",
+    ],
+    ids=["records", "lines", "columns", "numbers"],
+)
+def test_json_records_are_sent_to_a_table(read, content):
+    named, reading = read(content)
+    assert named == []
+    assert [row.samples for row in reading.quarantined] == [1]
+    assert "or save records as CSV or Parquet with the columns ts, metric and value" in reading.quarantined[0].reason

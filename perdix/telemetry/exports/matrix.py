@@ -26,6 +26,7 @@ _PARSE = pa.csv.ParseOptions(quote_char=False, escape_char=False, ignore_empty_l
 _CONVERT = pa.csv.ConvertOptions(
     column_types={"time": pa.float64(), "value": pa.float64()}, null_values=[], strings_can_be_null=False
 )
+_EXPORT = "export with /api/v1/query_range, or save records as CSV or Parquet with the columns ts, metric and value"
 _NOT_A_MATRIX = {
     "vector": "the result is an instant vector, one moment only; export with query_range",
     "scalar": "the result is a scalar; export a series with query_range",
@@ -136,7 +137,7 @@ class MatrixReader:
             document, _ = loads(head.data + rest)
         except ValueError as error:
             damage = self.content.damage
-            yield Quarantined(damage.reason if damage else f"not JSON: '{error}'; export it again", *place)
+            yield Quarantined(damage.reason if damage else f"not JSON: '{error}'; {_EXPORT}", *place)
             return
         problem, elements = _elements(document)
         if problem:
@@ -194,9 +195,11 @@ def _complete_part(data: bytes) -> tuple[bytes, int]:
 def _elements(document: Any) -> tuple[str, list[Any]]:
     """Return what is wrong with a document as a query result (empty when nothing), and its series."""
     if isinstance(document, list):
-        return "", document
+        series = (element for element in document if isinstance(element, dict) and labels_of(element.get("metric")))
+        if not document or any(series):
+            return "", document
     if not isinstance(document, dict):
-        return "JSON, but not a Prometheus query result; export with /api/v1/query_range", []
+        return f"JSON, but not a Prometheus query result; {_EXPORT}", []
     if document.get("status") == "error":
         said = f"{document.get('errorType', 'error')}: {document.get('error', 'no reason given')}"
         return f"Prometheus answered with an error: '{said[:300]}'; fix the query and export again", []
@@ -206,7 +209,7 @@ def _elements(document: Any) -> tuple[str, list[Any]]:
     if kind in _NOT_A_MATRIX:
         return _NOT_A_MATRIX[kind], []
     if not isinstance(result, list):
-        return "JSON, but not a Prometheus query result (no data.result); export with /api/v1/query_range", []
+        return f"JSON, but not a Prometheus query result (no data.result); {_EXPORT}", []
     return "", result
 
 
