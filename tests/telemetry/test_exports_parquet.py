@@ -121,6 +121,30 @@ def test_a_time_that_is_given_twice_is_no_label(read, other, first):
     assert found == [({}, [T0, T0 + 1000])]
 
 
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"ts": [T0], "workload_per_s": [0.5]},
+        {"date": pa.array([19_000], pa.date32()), "metric": ["cpu_load"], "value": [0.5]},
+        {"ts": [T0], "metric": ["cpu_load"], "value": ["-"]},
+    ],
+    ids=["wide", "days", "text"],
+)
+def test_a_table_that_cannot_be_read_is_sent_to_what_can(read, columns):
+    named, reading = read(written(**columns))
+    assert named == []
+    assert reading.quarantined[0].reason.endswith("and value (numbers), or a column per series as CSV")
+
+
+def test_a_column_that_stands_twice_is_no_defect_of_the_reader(read):
+    buffer = io.BytesIO()
+    columns = [[T0], [T0], ["cpu_load"], [0.5]]
+    pq.write_table(pa.table([pa.array(column) for column in columns], names=["ts", "ts", "metric", "value"]), buffer)
+    named, reading = read(buffer.getvalue())
+    assert named == []
+    assert reading.quarantined[0].reason.startswith("Parquet that cannot be read")
+
+
 def test_labels_of_any_form(read):
     as_map = pa.array([[("pod", "a")], [("pod", "b")], None, []], pa.map_(pa.string(), pa.string()))
     as_text = pa.array(['{"pod": "a"}', '{"pod": "b"}', None, "no json"])

@@ -23,6 +23,7 @@ from perdix.telemetry.exports.time_text import Times, are_dates, checked, in_zon
 
 MAGIC = b"PAR1"
 _BATCH_ROWS = 1 << 18
+_EXPORT = "export ts (timestamps or epoch numbers), metric and value (numbers), or a column per series as CSV"
 _LABELS = "labels"
 _WORKER = "worker"
 
@@ -55,8 +56,8 @@ def read_parquet(content: Content, limits: Limits, timezone: str) -> Iterator[Ra
             local |= times.local
             yield from _batch(batch, columns, times)
             done += batch.num_rows
-    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
-        yield Quarantined(f"Parquet that cannot be read: '{str(error)[:200]}'; export it again", byte_offset=0)
+    except (pa.ArrowException, OSError, ValueError, OverflowError, KeyError) as error:
+        yield Quarantined(f"Parquet that cannot be read: '{str(error)[:200]}'; {_EXPORT}", byte_offset=0)
     if local:
         yield no_zone(timezone)
 
@@ -78,7 +79,7 @@ def _columns(schema: pa.Schema) -> _Columns | str:
     name = next((lower[known] for known in ("metric", *sorted(NAME_NAMES)) if known in lower), None)
     value = lower.get(VALUE_NAME)
     if time is None or name is None or value is None:
-        return f"Parquet without the columns ts, metric and value; it has '{', '.join(schema.names)[:200]}'"
+        return f"Parquet without the columns ts, metric and value; it has '{', '.join(schema.names)[:200]}'; {_EXPORT}"
     rest = [column for column in schema.names if column not in (name, value) and column.lower() not in TIME_NAMES]
     return _Columns(
         schema.names[time],
