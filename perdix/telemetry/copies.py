@@ -17,11 +17,10 @@ from perdix.telemetry.landing import was_pulled
 
 COLUMNS: Final = frozenset(("metric", "worker", "ts", "value", "labels", "series_id", "source"))
 LEAST_SHARED: Final = 5  # samples at the same times, equal but for rounding
-LEAST_WHOLE: Final = 10  # of whole numbers
+LEAST_SHORT: Final = 10  # of numbers of few decimals
 LEAST_DIFFERENT: Final = 5  # values among them: what hardly changes may be alike by chance
 SILENT_MS: Final = 120_000  # or two intervals of a copy: where a series is silent for longer, the copy goes on
-
-MOST_DECIMALS: Final = 3  # of a copy that was rounded
+MOST_DECIMALS: Final = 3  # of a copy that was rounded, and of what may be alike by chance
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -148,10 +147,11 @@ def _two(worker: str | None, other: str | None) -> bool:
 
 
 def _alike(first: Floats, second: Floats) -> bool:
-    """Return whether two series are equal by more than chance, to which whole numbers and few samples are left."""
+    """Return whether two series are equal by more than chance, to which few samples of few decimals are left."""
     shared = _shared(first, second, rounded=True)
     values = np.unique(shared)
-    enough = len(shared) >= LEAST_WHOLE or np.count_nonzero(values % 1) >= LEAST_DIFFERENT
+    long = np.count_nonzero(values != np.round(values, MOST_DECIMALS))
+    enough = len(shared) >= LEAST_SHORT or long >= LEAST_DIFFERENT
     return bool(len(values) >= LEAST_DIFFERENT and enough)
 
 

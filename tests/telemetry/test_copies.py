@@ -220,12 +220,13 @@ def test_a_copy_of_a_copy_is_one_of_its_original() -> None:
     np.testing.assert_allclose(observed(*parts)["workload_per_s"], LOAD, rtol=0.02)
 
 
-def test_fractions_need_few_samples_to_be_copies() -> None:
-    """An export that ends just after midnight has few of a day; of whole numbers, that could be chance."""
+@pytest.mark.parametrize("decimals", [0, 3])
+def test_long_fractions_need_few_samples_to_be_copies(decimals: int) -> None:
+    """An export that ends just after midnight has few of a day; of short numbers, that could be chance."""
     few = [series(1, "a.json")[:6], series(2, "b.csv")[:6]]
     assert observed(*few).equals(observed(few[0]))
-    whole = [rows.assign(value=np.round(rows["value"])) for rows in few]
-    np.testing.assert_allclose(observed(*whole)["workload_per_s"], 2.0 * np.round(LOAD[:6]))
+    short = [rows.assign(value=np.round(rows["value"], decimals)) for rows in few]
+    np.testing.assert_allclose(observed(*short)["workload_per_s"], 2.0 * np.round(LOAD[:6], decimals))
 
 
 @pytest.mark.parametrize("decimals", [0, 2])
