@@ -78,7 +78,7 @@ def test_an_hour_that_the_clock_repeats_is_read_once():
     assert (times.times_ms[1] - times.times_ms[0]) / 3_600_000 == 2  # 02:30 is taken for the first of the two
 
 
-@pytest.mark.parametrize("title", ["", "Unnamed: 0"])
+@pytest.mark.parametrize("title", ["", "Unnamed: 0", "Unnamed: 0.1"])
 def test_a_column_that_numbers_the_rows_is_no_series_and_no_label(read, title):
     named, reading = read(f"{title},time,rate\n0,1677064200,5\n1,1677064215,6\n".encode(), "workload.csv")
     assert (one(named).metric, one(named).values.tolist()) == ("workload_per_s", [5.0, 6.0])

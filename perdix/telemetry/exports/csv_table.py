@@ -29,7 +29,7 @@ TIME_NAMES = frozenset(
 )
 NAME_NAMES = frozenset({"metric", "series", "name", "__name__"})
 VALUE_NAME = "value"
-ROW_NUMBERS = frozenset({"", "unnamed: 0"})  # as pandas titles its index
+ROW_NUMBERS = frozenset({"", "unnamed: 0", "unnamed: 0.1"})  # as pandas titles its index
 _DAY = "date"
 _CLOCK_NAMES = ("time", "hour", "minute", "second")
 _ONLY_DAY = re.compile(r"\d{4}-\d\d-\d\d")
