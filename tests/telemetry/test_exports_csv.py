@@ -82,9 +82,36 @@ def test_an_hour_that_the_clock_repeats_is_read_once():
 def test_a_column_that_numbers_the_rows_is_no_series_and_no_label(read, title):
     named, reading = read(f"{title},time,rate\n0,1677064200,5\n1,1677064215,6\n".encode(), "workload.csv")
     assert (one(named).metric, one(named).values.tolist()) == ("workload_per_s", [5.0, 6.0])
-    assert reading.remarks == [f"column '{title}' numbers the rows and is left out"]
+    assert reading.remarks == [f"column '{title}' differs from row to row and is left out"]
     named, _ = read(f"{title},ts,metric,value\n0,1677064200,cpu_load,0.5\n1,1677064215,cpu_load,0.6\n".encode())
     assert (dict(one(named).labels), one(named).values.tolist()) == ({}, [0.5, 0.6])
+
+
+@pytest.mark.parametrize("every", [1, 2], ids=["alone", "workers"])
+def test_a_key_of_the_rows_of_a_long_table_is_no_label(read, every):
+    """As of a database; each row would be a series of its own."""
+    rows = [(k, 1677064200 + 15 * (k // every), f"w{k % every}") for k in range(20)]
+    text = "id,ts,worker,metric,value\n" + "".join(f"{k},{at},{worker},cpu_load,0.5\n" for k, at, worker in rows)
+    named, reading = read(text.encode())
+    assert {s.series.worker: len(s.series) for s in named} == {f"w{k}": 20 // every for k in range(every)}
+    assert reading.remarks == ["column 'id' differs from row to row and is left out"]
+
+
+def test_further_values_of_a_long_table_are_no_labels(read):
+    rows = [(1677064200 + 15 * k, 0.5 + k / 100, 0.4 + k / 100, 0.6 + k / 100) for k in range(20)]
+    text = "ts,metric,value,min,max\n" + "".join(f"{at},cpu_load,{mean},{low},{high}\n" for at, mean, low, high in rows)
+    named, reading = read(text.encode())
+    assert (dict(one(named).labels), len(one(named))) == ({}, 20)
+    assert reading.remarks == [
+        f"column '{column}' differs from row to row and is left out" for column in ("max", "min")
+    ]
+
+
+def test_workers_of_one_moment_are_no_key_of_the_rows(read):
+    text = "ts,worker,metric,value\n" + "".join(f"1677064200,w{k},cpu_load,0.5\n" for k in range(20))
+    named, reading = read(text.encode())
+    assert len({s.series.worker for s in named}) == 20
+    assert reading.remarks == []
 
 
 def test_a_line_may_end_with_a_delimiter(read):

@@ -2,7 +2,7 @@
 
 An empty cell is no sample: Grafana joins series of different times into one table. A long table may carry a worker
 and labels as further columns. A day and its clock (``date,hour``) may stand in columns of their own; row numbers, and
-the same time once more, are no series.
+the same time once more, are no series; what differs from row to row of a long table is no label.
 """
 
 import csv
@@ -30,6 +30,7 @@ TIME_NAMES = frozenset(
 NAME_NAMES = frozenset({"metric", "series", "name", "__name__"})
 VALUE_NAME = "value"
 ROW_NUMBERS = frozenset({"", "unnamed: 0", "unnamed: 0.1"})  # as pandas titles its index
+_LEAST_ROWS = 20  # of a long table, to tell what differs from row to row
 _DAY = "date"
 _CLOCK_NAMES = ("time", "hour", "minute", "second")
 _ONLY_DAY = re.compile(r"\d{4}-\d\d-\d\d")
@@ -101,7 +102,7 @@ class CsvReader:
         self.timezone = timezone
         self._header: Header | None = None
         self._local = self._relative = False
-        self._numbered: set[str] = set()  # columns that number the rows
+        self._left_out: set[str] = set()  # columns that tell rows apart, and no series
 
     def read(self) -> Iterator[RawSeries | Quarantined | Remark]:
         """Yield the columns (or the series of a long table), one run per block of the file."""
@@ -114,8 +115,8 @@ class CsvReader:
             yield no_zone(self.timezone)
         if self._relative:
             yield Remark("times count from an event, not from 1970; they are kept as if they began there")
-        for column in sorted(self._numbered):
-            yield Remark(f"column '{column}' numbers the rows and is left out")
+        for column in sorted(self._left_out):
+            yield Remark(f"column '{column}' differs from row to row and is left out")
 
     def _block(self, block: Lines) -> Iterator[RawSeries | Quarantined]:
         lines = block.split()
@@ -145,10 +146,22 @@ class CsvReader:
             self._local |= times.local
             self._relative |= times.relative
             table = _Table(header, rows, times, texts, kept, block, lines)
-            numbering = [at for at, title in enumerate(header.columns) if title.lower() in ROW_NUMBERS]
-            self._numbered |= {header.columns[at] for at in numbering if any(cells[at].strip() for cells in rows)}
-            out = {*made_of, *numbering}
+            out = {*made_of, *self._keys(header, rows)}
             yield from table.wide(out, self.timezone) if header.value is None else table.long(out)
+
+    def _keys(self, header: Header, rows: Sequence[Sequence[str]]) -> set[int]:
+        """Return the columns that pandas numbers rows by, or that differ in most rows of a long table without need."""
+        found = {at for at, title in enumerate(header.columns) if title.lower() in ROW_NUMBERS}
+        found |= {at for at, title in enumerate(header.columns) if title in self._left_out}
+        if header.name is not None and len(rows) >= _LEAST_ROWS:
+            kept = {header.time, header.name, header.value, *header.numbers(*TIME_NAMES, *_CLOCK_NAMES)}
+            own = {at for at in range(len(header.columns)) if at not in kept}
+            own = {at for at in own if 2 * len({cells[at] for cells in rows}) > len(rows)}
+            rest = [at for at in range(len(header.columns)) if at not in {*own, header.value}]
+            if 10 * len({tuple(cells[at] for at in rest) for cells in rows}) > 9 * len(rows):
+                found |= own
+        self._left_out |= {header.columns[at] for at in found if any(cells[at].strip() for cells in rows)}
+        return found
 
     @staticmethod
     def _rows(lines: list[bytes], begin: int, header: Header) -> Iterator[tuple[int, list[str]]]:
