@@ -51,6 +51,7 @@ def test_one_jobs_bad_samples_keep_no_other_job_back(home: Home) -> None:
     assert (judged.passed, judged.severity) == (False, dg.AssetCheckSeverity.WARN)
     assert "percent goes no further" in str(judged.description)
     assert "Set `scale: 0.01`" in str(judged.description)
+    assert "divide by 100 in the query that is exported" in str(judged.description)
     said = errors(result, "observations")
     assert said["good"] is None
     assert said["percent"].startswith("samples failed cpu_load_is_a_ratio: CPU loads beyond")
