@@ -172,6 +172,13 @@ def test_delimiters_and_empty_cells(read):
     assert reading.remarks == ["date-times carry no zone; they were read as UTC"]
 
 
+@pytest.mark.parametrize("absent", ["", "NA", "N/A", "None", "null", "undefined", "-"])
+def test_what_was_not_measured_is_no_sample_however_that_is_written(read, absent):
+    named, reading = read(f"Time,cpu_load\n1677064200,0.5\n1677064215,{absent}\n1677064230,0.6\n".encode())
+    assert one(named).values.tolist() == [0.5, 0.6]
+    assert reading.tally.read == 2
+
+
 def test_a_long_table(read):
     named, _ = read(b"Series;Time;Value\ncpu_load;2023-02-22T11:10:00Z;0.5\ncpu_load;2023-02-22T11:10:15Z;0.6\n")
     assert (one(named).metric, one(named).values.tolist()) == ("cpu_load", [0.5, 0.6])

@@ -37,7 +37,7 @@ _ONLY_DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _DAY_AND_CLOCK = re.compile(r"\d{4}-\d\d-\d\dT\d\d(:\d\d){1,2}(\.\d+)?(Z|[+-]\d\d:?\d\d)?")
 _SAME_TIME_MS = 86_400_000  # two columns of times may be in different zones, or one of days alone
 _DELIMITERS = (",", ";", "\t", "|")
-_ABSENT = frozenset({"", "null", "undefined", "-"})
+_ABSENT = frozenset({"", "null", "none", "na", "n/a", "undefined", "-"})
 
 
 @dataclass(frozen=True)
