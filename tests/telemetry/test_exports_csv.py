@@ -129,8 +129,9 @@ def test_a_time_that_is_given_twice_counts_once(read):
         assert (dict(one(long).labels), one(long).values.tolist()) == ({}, [0.5, 0.6])
 
 
-def test_numbers_that_have_the_name_of_a_time_and_are_none_are_a_series(read):
-    named, _ = read(b"timestamp,time\n1677064200,0.5\n1677064215,0.6\n", "latency.csv")
+@pytest.mark.parametrize("header", ["timestamp,time", "date,seconds"])
+def test_numbers_that_have_the_name_of_a_time_and_are_none_are_a_series(read, header):
+    named, _ = read(f"{header}\n1677064200,0.5\n1677064215,0.6\n".encode(), "latency.csv")
     assert (one(named).metric, one(named).values.tolist()) == ("latency_p95_ms", [0.5, 0.6])
 
 

@@ -88,9 +88,9 @@ def parse_header(line: bytes) -> Header | None:
 
 
 def time_column(titles: Sequence[str]) -> int | None:
-    """Return which column holds the times: the first that is titled so, a ``date`` where no other is."""
+    """Return which column holds the times: the first that is titled so, a date or seconds where no other is."""
     times = [at for at, title in enumerate(titles) if title.lower() in TIME_NAMES]
-    return min(times, key=lambda at: titles[at].lower() == _DAY, default=None)
+    return min(times, key=lambda at: titles[at].lower() in {_DAY, "second", "seconds"}, default=None)
 
 
 class CsvReader:
