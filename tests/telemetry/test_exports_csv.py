@@ -82,7 +82,7 @@ def test_an_hour_that_the_clock_repeats_is_read_once():
 def test_a_column_that_numbers_the_rows_is_no_series_and_no_label(read, title):
     named, reading = read(f"{title},time,rate\n0,1677064200,5\n1,1677064215,6\n".encode(), "workload.csv")
     assert (one(named).metric, one(named).values.tolist()) == ("workload_per_s", [5.0, 6.0])
-    assert reading.remarks == [f"column '{title}' differs from row to row and is left out"]
+    assert reading.remarks == [f"column '{title}' is left out: it does not distinguish series"]
     named, _ = read(f"{title},ts,metric,value\n0,1677064200,cpu_load,0.5\n1,1677064215,cpu_load,0.6\n".encode())
     assert (dict(one(named).labels), one(named).values.tolist()) == ({}, [0.5, 0.6])
 
@@ -94,7 +94,7 @@ def test_a_key_of_the_rows_of_a_long_table_is_no_label(read, every):
     text = "id,ts,worker,metric,value\n" + "".join(f"{k},{at},{worker},cpu_load,0.5\n" for k, at, worker in rows)
     named, reading = read(text.encode())
     assert {s.series.worker: len(s.series) for s in named} == {f"w{k}": 20 // every for k in range(every)}
-    assert reading.remarks == ["column 'id' differs from row to row and is left out"]
+    assert reading.remarks == ["column 'id' is left out: it does not distinguish series"]
 
 
 def test_further_values_of_a_long_table_are_no_labels(read):
@@ -103,8 +103,15 @@ def test_further_values_of_a_long_table_are_no_labels(read):
     named, reading = read(text.encode())
     assert (dict(one(named).labels), len(one(named))) == ({}, 20)
     assert reading.remarks == [
-        f"column '{column}' differs from row to row and is left out" for column in ("max", "min")
+        f"column '{column}' is left out: it does not distinguish series" for column in ("max", "min")
     ]
+
+
+def test_a_number_may_be_a_label_also_where_each_worker_is_scraped_at_its_own_time(read):
+    text = "ts,task,metric,value\n" + "".join(f"{1677064200 + 5 * k},{k % 3},cpu_load,0.5\n" for k in range(60))
+    named, reading = read(text.encode())
+    assert [(dict(s.series.labels), len(s.series)) for s in named] == [({"task": f"{k}"}, 20) for k in range(3)]
+    assert reading.remarks == []
 
 
 def test_workers_of_one_moment_are_no_key_of_the_rows(read):

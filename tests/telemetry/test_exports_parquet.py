@@ -154,6 +154,17 @@ def test_labels_of_any_form(read):
         assert reading.tally.kept == 4
 
 
+def test_whole_numbers_are_labels_where_rows_would_be_alike_without(read):
+    """A partition says which lag it is; a count of what was averaged, or the key of a row, does not."""
+    times = [T0 + 1000 * (k // 2) for k in range(40)]
+    further = {"n": [58 + k % 3 for k in range(40)], "id": list(range(40)), "partition": [k % 2 for k in range(40)]}
+    content = written(ts=times, metric=["lag"] * 40, value=[1.0] * 40, **further, uuid=[f"u{k}" for k in range(40)])
+    named, reading = read(content)
+    found = [(dict(stream.series.labels), len(stream.series)) for stream in named]
+    assert found == [({"partition": f"{k}"}, 20) for k in range(2)]
+    assert reading.remarks == ["column 'uuid' is left out: it does not distinguish series"]
+
+
 def test_further_text_columns_are_labels_and_numbers_are_not(read):
     zone = pa.array(["x", "x", None]).dictionary_encode()
     named, _ = read(written(ts=[T0, T0, T0], metric=["m"] * 3, value=[1, 2, 3], zone=zone, rank=[1, 2, 3]))

@@ -2,7 +2,7 @@
 
 An empty cell is no sample: Grafana joins series of different times into one table. A long table may carry a worker
 and labels as further columns. A day and its clock (``date,hour``) may stand in columns of their own; row numbers, and
-the same time once more, are no series; what differs from row to row of a long table is no label.
+the same time once more, are no series; what only accompanies the values of a long table is no label.
 """
 
 import csv
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from perdix.telemetry.exports.content import Content
 from perdix.telemetry.exports.label_text import parse_series
 from perdix.telemetry.exports.lines import Lines, line_blocks, unread
+from perdix.telemetry.exports.long_table import left_out, no_labels
 from perdix.telemetry.exports.numbers import number
 from perdix.telemetry.exports.records import Limits, Quarantined, RawSeries, Remark, excerpt
 from perdix.telemetry.exports.time_text import Times, no_zone, parse_times
@@ -29,10 +30,10 @@ TIME_NAMES = frozenset(
 )
 NAME_NAMES = frozenset({"metric", "series", "name", "__name__"})
 VALUE_NAME = "value"
+WORKER = "worker"
 ROW_NUMBERS = frozenset({"", "unnamed: 0", "unnamed: 0.1"})  # as pandas titles its index
-_LEAST_ROWS = 20  # of a long table, to tell what differs from row to row
 _DAY = "date"
-_CLOCK_NAMES = ("time", "hour", "minute", "second")
+CLOCK_NAMES = ("time", "hour", "minute", "second")
 _ONLY_DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _DAY_AND_CLOCK = re.compile(r"\d{4}-\d\d-\d\dT\d\d(:\d\d){1,2}(\.\d+)?(Z|[+-]\d\d:?\d\d)?")
 _SAME_TIME_MS = 86_400_000  # two columns of times may be in different zones, or one of days alone
@@ -58,7 +59,7 @@ class Header:
     def times(self, rows: Sequence[Sequence[str]]) -> tuple[list[str], tuple[int, ...]]:
         """Return the time of each row, a day and its clock as one, and the columns that it is made of."""
         plain = [cells[self.time] for cells in rows]
-        clock = self.numbers(*_CLOCK_NAMES)
+        clock = self.numbers(*CLOCK_NAMES)
         for day in self.numbers(_DAY) if self.numbers("time", "hour") else ():
             days = [cells[day].strip() for cells in rows]
             if not all(_ONLY_DAY.fullmatch(text) for text in days if text):
@@ -116,7 +117,7 @@ class CsvReader:
         if self._relative:
             yield Remark("times count from an event, not from 1970; they are kept as if they began there")
         for column in sorted(self._left_out):
-            yield Remark(f"column '{column}' differs from row to row and is left out")
+            yield left_out(column)
 
     def _block(self, block: Lines) -> Iterator[RawSeries | Quarantined]:
         lines = block.split()
@@ -150,16 +151,18 @@ class CsvReader:
             yield from table.wide(out, self.timezone) if header.value is None else table.long(out)
 
     def _keys(self, header: Header, rows: Sequence[Sequence[str]]) -> set[int]:
-        """Return the columns that pandas numbers rows by, or that differ in most rows of a long table without need."""
+        """Return the columns that pandas numbers rows by, and those of a long table that are no labels."""
         found = {at for at, title in enumerate(header.columns) if title.lower() in ROW_NUMBERS}
         found |= {at for at, title in enumerate(header.columns) if title in self._left_out}
-        if header.name is not None and len(rows) >= _LEAST_ROWS:
-            kept = {header.time, header.name, header.value, *header.numbers(*TIME_NAMES, *_CLOCK_NAMES)}
-            own = {at for at in range(len(header.columns)) if at not in kept}
-            own = {at for at in own if 2 * len({cells[at] for cells in rows}) > len(rows)}
-            rest = [at for at in range(len(header.columns)) if at not in {*own, header.value}]
-            if 10 * len({tuple(cells[at] for at in rest) for cells in rows}) > 9 * len(rows):
-                found |= own
+        if header.name is not None and header.value is not None:
+            kept = {header.time, header.name, *header.numbers(*TIME_NAMES, *CLOCK_NAMES, WORKER)}
+            columns = {
+                at: [cells[at] for cells in rows]
+                for at in range(len(header.columns))
+                if at not in {*kept, *found, header.value}
+            }
+            rest = [[cells[at] for cells in rows] for at in kept]
+            found |= no_labels(columns, rest)
         self._left_out |= {header.columns[at] for at in found if any(cells[at].strip() for cells in rows)}
         return found
 
@@ -210,7 +213,7 @@ class _Table:
         present, values, bad = _values(column)
         use = present & ~bad & self.times.good
         groups: dict[tuple[str, ...], list[int]] = {}
-        out = {*out, header.value, *header.numbers(*TIME_NAMES)}
+        out = {*out, header.value, *header.numbers(*TIME_NAMES, *CLOCK_NAMES)}
         rest = [at for at in range(len(header.columns)) if at not in out]
         for index in np.flatnonzero(use):
             groups.setdefault(tuple(self.rows[index][at] for at in rest), []).append(int(index))

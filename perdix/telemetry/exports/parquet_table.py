@@ -1,7 +1,8 @@
 """Parquet of the canonical form: ``ts, metric, value`` and, where there are some, ``worker`` and labels.
 
-``labels`` may be a map, a struct or JSON text; any further text column is a label, but for times. A worker may be a
-number. Times may be timestamps, epoch numbers or text as in CSV.
+``labels`` may be a map, a struct or JSON text; any further text column is a label, but for times and what differs from
+row to row, and so is one of whole numbers without which rows would be alike. A worker may be a number. Times may be
+timestamps, epoch numbers or text as in CSV.
 """
 
 import json
@@ -16,7 +17,16 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from perdix.telemetry.exports.content import Content
-from perdix.telemetry.exports.csv_table import NAME_NAMES, TIME_NAMES, VALUE_NAME, time_column
+from perdix.telemetry.exports.csv_table import (
+    CLOCK_NAMES,
+    NAME_NAMES,
+    ROW_NUMBERS,
+    TIME_NAMES,
+    VALUE_NAME,
+    WORKER,
+    time_column,
+)
+from perdix.telemetry.exports.long_table import left_out, no_labels
 from perdix.telemetry.exports.numbers import LAST_MS, unit_ms_of
 from perdix.telemetry.exports.records import Limits, Quarantined, RawSeries, Remark
 from perdix.telemetry.exports.time_text import Times, are_dates, checked, in_zone, no_zone, parse_times
@@ -25,7 +35,7 @@ MAGIC = b"PAR1"
 _BATCH_ROWS = 1 << 18
 _EXPORT = "export ts (timestamps or epoch numbers), metric and value (numbers), or a column per series as CSV"
 _LABELS = "labels"
-_WORKER = "worker"
+_INDEX = "__index_level_"  # of pandas
 
 
 @dataclass(frozen=True)
@@ -38,7 +48,7 @@ class _Columns:
 
 def read_parquet(content: Content, limits: Limits, timezone: str) -> Iterator[RawSeries | Quarantined | Remark]:
     """Yield the series of the file, one run per batch of rows; times without a zone are read in ``timezone``."""
-    local = False
+    local, texts = False, set[str]()
     try:
         opened = _open(content, limits)
         if isinstance(opened, str):
@@ -54,12 +64,16 @@ def read_parquet(content: Content, limits: Limits, timezone: str) -> Iterator[Ra
         ):
             times = _times(batch[columns.time], timezone)
             local |= times.local
+            apart = set() if done else _no_labels(batch, columns, times)
+            texts |= {label for label in apart if _is_text(batch[label].type)}
+            columns = replace(columns, labels=tuple(label for label in columns.labels if label not in apart))
             yield from _batch(batch, columns, times)
             done += batch.num_rows
     except (pa.ArrowException, OSError, ValueError, OverflowError, KeyError) as error:
         yield Quarantined(f"Parquet that cannot be read: '{str(error)[:200]}'; {_EXPORT}", byte_offset=0)
     if local:
         yield no_zone(timezone)
+    yield from map(left_out, sorted(texts))
 
 
 def _open(content: Content, limits: Limits) -> pq.ParquetFile | str:
@@ -91,10 +105,24 @@ def _columns(schema: pa.Schema) -> _Columns | str:
 
 def _is_label(column: str, kind: pa.DataType) -> bool:
     kinds = pa.types
-    if column == _WORKER:
+    if column == WORKER:
         return _is_text(kind) or not (kinds.is_nested(kind) or isinstance(kind, pa.BaseExtensionType))
+    if kinds.is_integer(kind):
+        return column.lower() not in {*ROW_NUMBERS, *CLOCK_NAMES} and not column.startswith(_INDEX)
     labels = column.lower() == _LABELS and (kinds.is_map(kind) or kinds.is_struct(kind))
     return bool(_is_text(kind) or labels or kinds.is_dictionary(kind))
+
+
+def _no_labels(batch: pa.RecordBatch, columns: _Columns, times: Times) -> set[str]:
+    cells = {label: batch[label] for label in columns.labels if label.lower() not in {WORKER, _LABELS}}
+    numbers = {label for label, column in cells.items() if pa.types.is_integer(column.type)}
+    kept = [batch[label] for label in (columns.name, *columns.labels) if label not in cells]
+    codes = [_groups([_as_text(column)])[0].tolist() for column in kept]
+    return no_labels(
+        {label: _groups([_as_text(column)])[0].tolist() for label, column in cells.items()},
+        [times.times_ms.tolist(), *codes],
+        numbers,
+    )
 
 
 def _is_text(kind: pa.DataType) -> bool:
@@ -104,7 +132,7 @@ def _is_text(kind: pa.DataType) -> bool:
 def _batch(batch: pa.RecordBatch, columns: _Columns, times: Times) -> Iterator[RawSeries | Quarantined]:
     times_ms, timed = times.times_ms, times.good
     values = pc.cast(batch[columns.value], pa.float64(), safe=False).fill_null(np.nan).to_numpy(zero_copy_only=False)
-    keys = [_worker_names(batch[key]) if key == _WORKER else batch[key] for key in (columns.name, *columns.labels)]
+    keys = [_worker_names(batch[key]) if key == WORKER else batch[key] for key in (columns.name, *columns.labels)]
     codes, firsts = _groups([_as_text(key) for key in keys])
     order = np.argsort(codes, kind="stable")
     bounds = np.searchsorted(codes[order], np.arange(len(firsts) + 1))
