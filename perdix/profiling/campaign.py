@@ -11,13 +11,15 @@ from dataclasses import dataclass, field
 from itertools import repeat
 
 from perdix.models.profiling.profile import Profile, ProfilePoint
-from perdix.models.profiling.validity import valid_deployments
+from perdix.models.profiling.tmax import LEAST_PER_S, HighestRates
+from perdix.models.profiling.validity import KEEPS_UP, valid_deployments
 from perdix.policies.wording import workers
 from perdix.profiling.deployment import Deployment, DeploymentError, Deployments, Measured
 from perdix.profiling.plan import Plan
 from perdix.telemetry import metrics
 
 LEFT_UNDONE = 0.01  # of the rate: a consumer lag that grows by more is work that is left undone
+FAR_BELOW = 0.5  # of what others lead to expect: on twins, who was slow while it kept up was full to 0.85 and more
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,7 @@ class _Run:
     downtime_s: float | None = None
     ended_s: float | None = None
     notes: list[str] = field(default_factory=list)
+    kept_up: bool = False  # whether it ended for its latency alone
 
     @property
     def scale_out(self) -> int:
@@ -87,7 +90,8 @@ def profile(
                     runs.append(run)
             _drive(runs, plan, on_progress)
     notes = [f"{_listed(some)} workers could not be deployed: {why}" for why, some in refused.items()] + notes
-    return _profile_of(job, runs, [*notes, *(note for run in runs for note in run.notes)])
+    highest = _highest_rates(runs)
+    return _profile_of(job, runs, highest, [*notes, *(note for run in runs for note in run.notes)])
 
 
 def _drive(runs: Sequence[_Run], plan: Plan, on_progress: Callable[[Progress], None] | None) -> None:
@@ -174,6 +178,7 @@ def _judged(active: Sequence[_Run], measured: Mapping[int, Measured | None], pla
         valid = bool(verdicts.get(run.scale_out, False)) and not behind
         run.points.append(ProfilePoint(run.scale_out, rate_per_s, one.throughput_per_s, one.latency_ms, valid))
         if not valid:
+            run.kept_up = not behind and one.throughput_per_s >= KEEPS_UP * rate_per_s
             _end(run)
 
 
@@ -199,20 +204,38 @@ def restore(
             on_left(notes[-1])
 
 
-def _profile_of(job: str, runs: Sequence[_Run], notes: Sequence[str]) -> Profile:
+def _profile_of(job: str, runs: Sequence[_Run], highest: Mapping[int, float], notes: Sequence[str]) -> Profile:
     points = tuple(point for run in runs for point in run.points)
     if not points:
         raise DeploymentError(f"no deployment of {job} could be measured: {'; '.join(notes) or 'none was planned'}")
     return Profile(
         job,
         points,
-        {run.scale_out: highest for run in runs if (highest := _highest_per_s(run)) is not None},
+        highest,
         sum(run.worker_s for run in runs),
         min(run.began_s for run in runs),
         max(run.ended_s or run.began_s for run in runs),
         tuple(run.downtime_s for run in runs if run.downtime_s is not None),
         tuple(notes),
     )
+
+
+def _highest_rates(runs: Sequence[_Run]) -> dict[int, float]:
+    """Return T_max by scale-out, records/s, without those whose lower bound is far below what full ones lead to expect.
+
+    One slow measurement, as by a pause of the garbage collector, says nothing of what a deployment takes.
+    """
+    found = {run.scale_out: highest for run in runs if (highest := _highest_per_s(run)) is not None}
+    kept_up = [run for run in runs if run.kept_up]
+    full = {n: found[n] for n in found.keys() - {run.scale_out for run in kept_up} if found[n] >= LEAST_PER_S}
+    for run in kept_up if full else []:
+        if found[run.scale_out] < FAR_BELOW * float(HighestRates.fit(full).per_s(run.scale_out)):
+            del found[run.scale_out]
+            run.notes.append(
+                f"{run.scale_out} workers at {run.points[-1].rate_per_s:,.0f}/s were slow, but kept up with far less "
+                "than others lead to expect: their highest rate is not known; profile them again"
+            )
+    return found
 
 
 def _highest_per_s(run: _Run) -> float | None:

@@ -28,6 +28,7 @@ class Fake:
     deleted: int = 0
     lag_growth_hidden: bool = False
     silent_from: float = math.inf
+    slow_at: float = math.inf  # a rate at which it takes seconds, although it keeps up
     breaks_at: float = math.inf
     broken_by: Exception = field(default_factory=lambda: DeploymentError("the pods were evicted"))
     comes_back: bool = True
@@ -44,7 +45,7 @@ class Fake:
         growth = max(rate_per_s - capacity, 0.0)
         return Measured(
             min(rate_per_s, capacity),
-            CALM_MS if rate_per_s <= capacity else BACKED_UP_MS,
+            CALM_MS if rate_per_s <= capacity and rate_per_s != self.slow_at else BACKED_UP_MS,
             math.nan if self.lag_growth_hidden else growth,
         )
 
@@ -145,6 +146,24 @@ class TestRisingRates:
     def test_without_a_measured_lag_latency_and_throughput_decide(self) -> None:
         fakes = spoilt(of_2={"lag_growth_hidden": True}, of_4={"lag_growth_hidden": True})
         assert profiled(fakes).maximum_per_s == {2: 20_000.0, 4: 40_000.0, 8: 80_000.0}
+
+    def test_one_slow_measurement_of_who_keeps_up_is_no_highest_rate(self) -> None:
+        """A pause of the garbage collector at a third of what 8 workers take, and T_max of 8 was that third."""
+        found = profiled(spoilt(of_8={"slow_at": 25_000.0}))
+        assert found.maximum_per_s == {2: 20_000.0, 4: 40_000.0}
+        assert found.notes == (
+            "8 workers at 25,000/s were slow, but kept up with far less than others lead to expect: "
+            "their highest rate is not known; profile them again",
+        )
+        assert found.points[-1].rate_per_s == 25_000.0
+
+    @pytest.mark.parametrize(
+        "slow", [{"of_8": {"slow_at": 70_000.0}}, {f"of_{n}": {"slow_at": 10_000.0} for n in (2, 4, 8)}]
+    )
+    def test_who_is_slow_near_the_end_is_full_and_so_may_be_who_all_are(
+        self, slow: dict[str, dict[str, object]]
+    ) -> None:
+        assert set(profiled(spoilt(**slow)).maximum_per_s) == {2, 4, 8}
 
     def test_progress_is_told_in_words(self) -> None:
         told: list[Progress] = []
