@@ -303,14 +303,18 @@ class ScaleOuts:
         newest = sorted({**self.memory, evidence.scale_out: evidence}.values(), key=lambda item: -item.at_s)
         return replace(self, memory={item.scale_out: item for item in newest[:REMEMBERED]})
 
-    def believing(self, learnt: Iterable[Evidence]) -> ScaleOuts:
-        """Return the model with what a regressor says of scale-outs that were not observed."""
+    def believing(self, learnt: Iterable[Evidence], idle: IdleShare | None = None) -> ScaleOuts:
+        """Return the model with what a regressor says of scale-outs that were not observed.
+
+        ``idle``: what stays that it was fitted to taught of the idle share, which counts where it is surer.
+        """
         ours = {n: item for n, item in self.memory.items() if item.source == OBSERVED}
         share = self.reach.share  # they come from lines, too
         theirs = {
             item.scale_out: replace(item, per_s=share * item.per_s) for item in learnt if item.scale_out not in ours
         }
-        return replace(self, memory={**theirs, **ours})
+        surer = min(self.idle, idle or self.idle, key=lambda share: share.sd)
+        return replace(self, memory={**theirs, **ours}, idle=surer)
 
     @classmethod
     def from_features(cls, frame: pd.DataFrame) -> ScaleOuts:

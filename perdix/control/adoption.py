@@ -98,8 +98,9 @@ def _adopt_capacity(memory: JobMemory, row: ChampionRow | None, _: Shared) -> Jo
     trained = ScaleOuts.from_state(orjson.loads(row.state))
     # What this loop has seen itself is newer than any training set. The last stay of that is over, unless it is the one
     # that goes on here, which would count twice.
-    over = trained.memory if trained.scale_out == memory.capacity.scale_out else trained.typical
-    model = memory.capacity.believing(over.values()) if memory.capacity.known else trained
+    goes_on = trained.scale_out == memory.capacity.scale_out
+    over, idle = (trained.memory, trained.idle) if goes_on else (trained.typical, trained.idle_share)
+    model = memory.capacity.believing(over.values(), idle) if memory.capacity.known else trained
     return replace(memory, capacity=model, capacity_version=row.version, capacity_digest=row.digest)
 
 

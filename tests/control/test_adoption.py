@@ -156,6 +156,18 @@ def test_the_stay_that_goes_on_does_not_count_twice() -> None:
     assert set(memory.capacity.memory) == {4}
 
 
+def test_what_a_training_knows_of_the_cpu_that_a_job_uses_idle_is_taken_in() -> None:
+    """A controller that saw next to nothing done by a job that idles at 27 % took its idle CPU for work."""
+    trained = stay(stay(ScaleOuts(), 4, idle=0.27), 3, start_s=4_000.0, idle=0.27)
+    text = orjson.dumps(trained.to_state()).decode()
+    source = GivenChampions({CAPACITY: FleetChampions(CAPACITY, 1, {"orders": ChampionRow("line", text, 1)})})
+    live = stay(ScaleOuts(), 6, start_s=8_000.0, busy=0.02, idle=0.27)
+    memory, _ = adopt(JobMemory(capacity=live), source, "orders")
+    assert memory.capacity.capacity(8).high_per_s > 8 * 50_000.0 * 0.95
+    goes_on, _ = adopt(JobMemory(capacity=stay(ScaleOuts(), 3, start_s=4_000.0, idle=0.27)), source, "orders")
+    assert goes_on.capacity.idle == trained.idle, "the stay that goes on does not count twice"
+
+
 def test_an_alias_that_was_taken_away_leads_to_the_fallback_at_once(store: StateStore) -> None:
     rig = Rig.of(store, LOW, champions=champion(constant(LOW, 0.5), START_S + WARM_S))
     rig.minutes(3)

@@ -1,5 +1,7 @@
 """Stays of a job at a scale-out, as the loop sees them and as the lake keeps them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 
@@ -9,8 +11,15 @@ IDLE = 0.09
 STEP_S = 10.0
 
 
-def window(start_s, scale_out, per_worker=50_000.0, minutes=3, seed=0, busy=1.0, **job):
-    """A window of a job whose load swings between 0.3 and 0.7; CPU is the mean of the last minute, as exported."""
+def window(start_s, scale_out, per_worker=50_000.0, minutes=3, seed=0, busy=1.0, idle=IDLE, **job):
+    """A window of a job whose load swings between 0.3 and 0.7; CPU is the mean of the last minute, as exported.
+
+    ``idle``: CPU load at which it processes nothing; ``busy`` is of the load above it where it is another.
+    """
+    if idle != IDLE:
+        usual = window(start_s, scale_out, busy * per_worker, minutes, seed, **job)
+        cpu = idle + (1 - idle) * busy * (usual.worker_metrics["cpu_load"] - IDLE) / (1 - IDLE)
+        return replace(usual, worker_metrics={**usual.worker_metrics, "cpu_load": cpu})
     times = start_s + STEP_S * np.arange(int(minutes * 60 / STEP_S))
     rng = np.random.default_rng([seed, int(start_s)])
     shares = np.linspace(1.0, 0.9, scale_out)[None, :]
@@ -22,10 +31,11 @@ def window(start_s, scale_out, per_worker=50_000.0, minutes=3, seed=0, busy=1.0,
     return Window("job", STEP_S, times, workers, metrics, {"cpu_load": cpu, "throughput_per_s": throughput}, times[-1])
 
 
-def stay(model, scale_out, start_s=0.0, minutes=30, per_worker=50_000.0, busy=1.0):
+def stay(model, scale_out, start_s=0.0, minutes=30, per_worker=50_000.0, busy=1.0, idle=IDLE):
     """Learn from a stay of some minutes as the loop does: a tick a minute, each with the last three minutes."""
     for minute in range(3, minutes + 1):
-        model = model.update(window(start_s + 60 * (minute - 3), scale_out, per_worker, busy=busy), scale_out)
+        seen = window(start_s + 60 * (minute - 3), scale_out, per_worker, busy=busy, idle=idle)
+        model = model.update(seen, scale_out)
     return model
 
 
