@@ -19,6 +19,7 @@ from perdix.assets.history import capacity_history, digest_of_days, workload_his
 from perdix.assets.shared_training import bound_families
 from perdix.assets.stopwatch import Stopwatch
 from perdix.control.clock import WallClock
+from perdix.models.capacity.pairing import scale_out_of
 from perdix.models.capacity.scale_outs import ScaleOuts
 from perdix.models.capacity.selection import CapacityCandidate, TrainedCapacity, select_capacity
 from perdix.models.capacity.selection import challenge as challenge_capacity
@@ -169,7 +170,7 @@ def _capacity_pictures(job: str, rows: pd.DataFrame, trained: TrainedCapacity) -
     from perdix.assets import pictures
 
     model = trained.model
-    here = rows[rows["scale_out"].round() == model.scale_out]
+    here = rows[scale_out_of(rows) == model.scale_out]
     lines = {name: worker.line.fit() for name, worker in model.workers.workers.items()}
     return {
         "capacity_over_scale_outs.png": pictures.capacity_over_scale_outs(

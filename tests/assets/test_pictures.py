@@ -11,10 +11,14 @@ from matplotlib.image import imread
 
 from perdix.assets import forecast_pictures, pictures
 from perdix.assets.metadata import MOST_PICTURE_BYTES
+from perdix.assets.training.tasks import _capacity_pictures
 from perdix.models.capacity.contract import Estimate
 from perdix.models.capacity.line import Line
+from perdix.models.capacity.regressors import Linear
+from perdix.models.capacity.selection import select_capacity
 from perdix.models.forecasting.judgement import Backtest
 from perdix.replay.canvas import RED
+from tests.models.capacity_stays import history
 
 
 def judged(actual: np.ndarray | None = None) -> Backtest:
@@ -111,3 +115,13 @@ def test_a_worker_without_a_line_or_samples_does_no_harm() -> None:
     some = {name: fit for name, fit in lines.items() if name != "tm-3"}
     assert pictures.cpu_throughput_lines("orders", frame, some, 1.0).startswith(b"\x89PNG")
     assert pictures.cpu_throughput_lines("orders", frame.iloc[:0], {}, 1.0).startswith(b"\x89PNG")
+
+
+def test_the_lines_of_a_job_whose_scale_out_nobody_measured_are_drawn() -> None:
+    """Exports of pods alone have no scale-out: the picture of a training was empty."""
+    rows = history([3], lambda _: 50_000.0).assign(cpu_share=1.0, throughput_share=1 / 3)
+    unknown = rows.assign(scale_out=np.nan)
+    drawn = [
+        _capacity_pictures("orders", frame, select_capacity(frame, 6, families=(Linear,))) for frame in (rows, unknown)
+    ]
+    assert drawn[1]["cpu_throughput_lines.png"] == drawn[0]["cpu_throughput_lines.png"]
