@@ -50,7 +50,10 @@ class Score:
 
 
 def minutes_of(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per minute in which every worker has both metrics: ``at_s, scale_out, hottest, total_per_s``."""
+    """Return one row per minute in which every worker has both metrics: ``at_s, scale_out, hottest, total_per_s``.
+
+    Features have no row of a worker that lacks one: as many must be there as mostly are at that scale-out.
+    """
     both = frame["throughput_per_s"].notna() & frame["cpu_load"].notna()
     rows = (
         frame.assign(both=both)
@@ -59,11 +62,12 @@ def minutes_of(frame: pd.DataFrame) -> pd.DataFrame:
             scale_out=("scale_out", "max"),
             hottest=("cpu_load", "max"),
             total_per_s=("throughput_per_s", "sum"),
-            complete=("both", "all"),
+            workers=("both", "sum"),
         )
     )
     rows["at_s"] = epoch_s(rows.index)
-    usable = rows["complete"] & (rows["total_per_s"] > 0) & (rows["scale_out"] >= 1)
+    usable = rows["workers"] >= rows.groupby("scale_out")["workers"].transform("median")
+    usable &= (rows["total_per_s"] > 0) & (rows["scale_out"] >= 1)
     return rows.loc[usable, ["at_s", "scale_out", "hottest", "total_per_s"]]
 
 
