@@ -20,6 +20,7 @@ from perdix.models.capacity.line import IdleShare
 from perdix.models.capacity.pairing import MINUTE_S, paired_minutes, runs_of_scale_out, seen_from_s
 from perdix.models.capacity.partitions import read_unevenly
 from perdix.models.capacity.reach import STALLED, Reach
+from perdix.models.capacity.skew import apart
 from perdix.models.capacity.workers import KEPT_IN_STATE, Against, Total, Workers
 from perdix.settings.stream_job import MOST_WORKERS
 from perdix.telemetry.uptime import last_start_s
@@ -32,7 +33,7 @@ BATCH_S = 600.0  # of history that is learnt at once
 REMEMBERED = 96  # scale-outs kept in memory, newest first
 SURPRISE = 0.20  # relative miss of the lines on fresh minutes that says: this is another program now
 SURPRISES_TO_FORGET = 3
-ANOTHER = math.log(1.7)  # of what a scale-out takes over what it took in earlier stays, that says so, too
+ANOTHER = math.log(1.7)  # of what a scale-out, or its mean worker, takes over earlier stays, that says so, too
 CERTAIN_SDS = 4.0  # of both, which that exceeds
 BUSY = 0.3  # CPU load of the hottest worker that both rest on: a nearly idle one is easily misjudged threefold
 HARDLY = 0.1  # of what is done now: lines of so little work, as of idle hours, say nothing of it
@@ -205,18 +206,18 @@ class ScaleOuts:
 
     @property
     def _is_another_program(self) -> bool:
-        """Whether what runs takes far more or less than earlier stays at this very scale-out: that is no luck of keys.
+        """Whether what runs takes far more or less than stays at the nearest scale-out did: that is no luck of keys.
 
         Another size of the workers often comes together with another number of them, and then no line is missed.
         """
-        stay = self._stay
-        earlier = None if stay is None else self.memory.get(stay.scale_out)
-        if stay is None or earlier is None or earlier.source != OBSERVED or self.workers.weight < VETO_MINUTES:
+        stay, observed = self._stay, [item for item in self.memory.values() if item.source == OBSERVED]
+        if stay is None or not observed or self.workers.weight < VETO_MINUTES:
             return False
+        earlier = min(observed, key=lambda item: abs(math.log(item.scale_out / stay.scale_out)))
         if min(stay.cpu_reach, earlier.cpu_reach) < BUSY:
             return False
-        apart, sd = math.log(stay.per_s / earlier.per_s), math.sqrt(earlier.variance(stay.at_s) + stay.relative_sd**2)
-        return abs(apart) > max(ANOTHER, CERTAIN_SDS * sd)
+        sd = math.sqrt(earlier.variance(stay.at_s) + stay.relative_sd**2)
+        return apart(stay, earlier) > max(ANOTHER, CERTAIN_SDS * sd)
 
     def _forgetting(self) -> ScaleOuts:
         """Return the model without what was learnt of another program, but for the workers' lines."""

@@ -92,6 +92,24 @@ class Skew:
         return np.minimum(mean + spared.mean(axis=0) + quicker, 0.0), variance + (0.5 * quicker) ** 2
 
 
+def apart(stay: Evidence, earlier: Evidence) -> float:
+    """Return by how much the logs of what two stays take differ, beyond what their numbers of workers explain.
+
+    At other scale-outs mean workers are compared, whatever the skew: fewer take more each, as fewer hold them up. 0
+    where the hottest worker's share is not known.
+    """
+    if stay.scale_out == earlier.scale_out:
+        return abs(math.log(stay.per_s / earlier.per_s))
+    if stay.hottest_share is None or earlier.hottest_share is None:
+        return 0.0
+    theirs, before = (
+        math.log(item.per_s * (item.hottest_share or 1.0) / (item.hottest_speed or 1.0)) for item in (stay, earlier)
+    )
+    held_up = np.log1p(CONTENTIONS.mean() * np.array([earlier.scale_out - 1.0, stay.scale_out - 1.0]))
+    explained = float(held_up[0] - held_up[1])
+    return max(theirs - before - max(explained, 0.0), min(explained, 0.0) - (theirs - before), 0.0)
+
+
 def _shares(excess: float, scale_outs: NDArray[np.int_], of: int) -> Values:
     """Return the hottest worker's share, shape ``(growths, n)``; more workers never raise it."""
     most = max(int(scale_outs.max()), of)

@@ -12,7 +12,7 @@ from perdix.models.capacity.evidence import Evidence
 from perdix.models.capacity.scale_outs import ScaleOuts
 from perdix.models.capacity.workers import Workers
 from perdix.telemetry.window import Window
-from tests.models.capacity_stays import STEP_S, history, stay, window
+from tests.models.capacity_stays import IDLE, STEP_S, history, stay, window
 
 # -- learning ----------------------------------------------------------------------------------------------------------
 
@@ -257,15 +257,37 @@ def test_a_new_release_moves_the_estimate_within_minutes():
 
 
 @pytest.mark.parametrize("busy", [1.0, 0.5])
+@pytest.mark.parametrize(("ran_before", "now"), [(True, 4), (False, 3), (False, 12)])
 @pytest.mark.parametrize("times", [2.0, 0.5, 0.1])
-def test_workers_of_another_size_that_come_with_a_rescale_are_another_program(times, busy):
+def test_workers_of_another_size_that_come_with_a_rescale_are_another_program(times, ran_before, now, busy):
     """Twice the cores and half the workers, or a query in other units: no line of the stay is missed by it."""
     model = ScaleOuts()
     for number, scale_out in enumerate((8, 6, 4, 8)):
         model = stay(model, scale_out, start_s=4_000.0 * number, busy=busy)
-    changed = stay(model, 4, start_s=16_000.0, per_worker=times * 50_000.0, busy=busy)
+    assert (now in model.memory) is ran_before
+    changed = stay(model, now, start_s=16_000.0, per_worker=times * 50_000.0, busy=busy)
     for scale_out in (4, 6, 8):
         assert changed.capacity(scale_out).per_s == pytest.approx(times * model.capacity(scale_out).per_s, rel=0.3)
+
+
+@pytest.mark.parametrize("contention", [0.0, 0.02])
+@pytest.mark.parametrize("hot", [0.0, 0.3])
+def test_a_scale_out_that_never_ran_is_no_other_program_for_its_skew_or_contention(hot, contention):
+    """One worker that has a third of the work, wherever it runs, and workers that hold each other up."""
+    model, start_s = ScaleOuts(), 0.0
+    for scale_out in (4, 16, 2, 30, 8):
+        takes = 50_000.0 / (1.0 + contention * (scale_out - 1))
+        for minute in range(20):
+            seen = window(start_s + 60 * minute, scale_out, takes)
+            share = np.where(np.arange(scale_out) == 0, 1.0, (1.0 - hot) / (1.0 + hot * (scale_out - 2)))
+            shown = {
+                "cpu_load": IDLE + share * (seen.worker_metric("cpu_load") - IDLE),
+                "throughput_per_s": share * seen.worker_metric("throughput_per_s"),
+            }
+            model = model.update(replace(seen, worker_metrics=shown), scale_out)
+            assert not model._is_another_program
+        start_s += 4_000.0
+    assert model.memory.keys() == {2, 4, 16, 30}
 
 
 def test_keys_that_fall_otherwise_are_no_other_program():
