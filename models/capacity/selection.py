@@ -57,7 +57,7 @@ class TrainedCapacity:
     # Online model of the whole history; where a tree won, it believes that one on scale-outs it has not observed
     model: ScaleOuts
     maximum: int
-    # The winner's capacities when it had not learnt from the held-out minutes: what the gate judges
+    # The winner's capacities at the scale-outs of the held-out minutes, without these: what the gate judges
     held_out: Mapping[int, float] = field(default_factory=dict)
 
     @property
@@ -118,8 +118,7 @@ def challenge(champion: ScaleOuts | None, trained: TrainedCapacity, frame: pd.Da
         held = high_cpu_fold(rows)
         if held is None or not trained.held_out:
             return Verdict(False, "the history is too short to hold minutes out: champion kept")
-        test = held.test[held.test["scale_out"] <= max(trained.held_out)]
-        challenger = capacity_score(lambda n: trained.held_out[n], test, idle)
+        test, challenger = held.test, capacity_score(lambda n: trained.held_out[n], held.test, idle)
     incumbent = capacity_score(lambda n: champion.capacity(n).per_s, test, idle)
     minutes = int(test["ts"].nunique())
     sentence = (
@@ -169,8 +168,11 @@ class _Trial:
         )
 
     def held_out(self, family: type[Regressor]) -> dict[int, float]:
-        """Return the family's capacities without the held-out minutes; empty where nothing was held out."""
-        return family.fit(self.fold.train, self.seed).table(self.maximum) if self.fold else {}
+        """Return the family's capacities at the scale-outs of the held-out minutes, learnt from the others."""
+        if self.fold is None:
+            return {}
+        fitted = family.fit(self.fold.train, self.seed)
+        return {n: fitted.capacity(n) for n in self.fold.test["scale_out"].unique().tolist()}
 
     def _on_high_cpu(self, family: type[Regressor]) -> tuple[Score, Score]:
         if self.fold is None:

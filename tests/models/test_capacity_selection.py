@@ -267,5 +267,17 @@ def test_without_new_minutes_the_doubt_favours_the_champion():
     assert "too short" in challenge(trained.model, select_capacity(short, 6, families=(Linear,)), short).sentence
 
 
+def test_the_gate_judges_scale_outs_beyond_the_bounds_too():
+    """A job that no file names has bounds of up to 12: of one of 20 workers, both were "nan % off on 0 minutes"."""
+    frame = features()
+    trained = select_capacity(frame, 3, families=(Linear,))
+    assert set(trained.held_out) == {4}
+    verdict = challenge(
+        ScaleOuts.from_features(frame.assign(throughput_per_s=2 * frame["throughput_per_s"])), trained, frame
+    )
+    assert verdict.promoted
+    assert verdict.champion_error == pytest.approx(1.0, abs=0.1)
+
+
 def test_candidates_default_to_unusable():
     assert CapacityCandidate("x", "").score == math.inf
