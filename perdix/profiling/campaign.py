@@ -163,7 +163,7 @@ def _judged(active: Sequence[_Run], measured: Mapping[int, Measured | None], pla
         if one is None:
             _end(run)
             continue
-        if not math.isfinite(one.throughput_per_s):
+        if not (math.isfinite(one.throughput_per_s) and one.throughput_per_s > 0.0):
             run.notes.append(f"{run.scale_out} workers at {rate_per_s:,.0f}/s showed no throughput")
             _end(run)
             continue

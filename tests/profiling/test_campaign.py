@@ -28,6 +28,7 @@ class Fake:
     deleted: int = 0
     lag_growth_hidden: bool = False
     silent_from: float = math.inf
+    silence: Measured = field(default_factory=lambda: Measured(math.nan, math.nan, math.nan))
     slow_at: float = math.inf  # a rate at which it takes seconds, although it keeps up
     breaks_at: float = math.inf
     broken_by: Exception = field(default_factory=lambda: DeploymentError("the pods were evicted"))
@@ -40,7 +41,7 @@ class Fake:
         self.rates_per_s.append(rate_per_s)
         self.now_s += settle_s + measure_s
         if rate_per_s >= self.silent_from:
-            return Measured(math.nan, math.nan, math.nan)
+            return self.silence
         capacity = PER_WORKER * self.scale_out
         growth = max(rate_per_s - capacity, 0.0)
         return Measured(
@@ -258,10 +259,18 @@ class TestWhatGoesWrong:
         assert [point.rate_per_s for point in found.points if point.scale_out == 4] == [10_000.0, 25_000.0]
         assert fakes.made[4].deleted == 1
 
-    def test_one_that_shows_nothing_is_dropped_with_a_note(self) -> None:
-        found = profiled(spoilt(of_8={"silent_from": 55_000.0}))
+    @pytest.mark.parametrize("shown", [Measured(math.nan, math.nan, math.nan), Measured(0.0, CALM_MS, 55_000.0)])
+    def test_one_that_shows_nothing_is_dropped_with_a_note(self, shown: Measured) -> None:
+        """A job that stands still has a throughput, of 0."""
+        found = profiled(spoilt(of_8={"silent_from": 55_000.0, "silence": shown}))
         assert found.notes == ("8 workers at 55,000/s showed no throughput",)
         assert set(found.maximum_per_s) == {2, 4}
+
+    def test_where_all_stand_still_nothing_was_measured(self) -> None:
+        """T_max of 0 was kept, and no picture could be drawn of it: a traceback in place of a profile."""
+        stands = {"silent_from": 0.0, "silence": Measured(0.0, CALM_MS, 10_000.0)}
+        with pytest.raises(DeploymentError, match="2 workers at 10,000/s showed no throughput; 4 workers"):
+            profiled(spoilt(of_2=stands, of_4=stands, of_8=stands))
 
     def test_one_that_cannot_be_deleted_is_to_be_deleted_by_hand(self) -> None:
         found = profiled(spoilt(of_2={"undeletable": True}))
