@@ -155,7 +155,7 @@ def train_capacity(key: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "candidates": [_capacity_candidate(candidate) for candidate in trained.candidates],
         "winner": trained.winner,
-        "why": trained.best.notes,
+        "why": trained.sentence,
         **gated(verdict, challenged),
         "state": to_text(trained.to_state()),
         "rows": len(rows),

@@ -65,6 +65,17 @@ class TrainedCapacity:
         """The winner."""
         return next(item for item in self.candidates if item.family == self.winner)
 
+    @property
+    def sentence(self) -> str:
+        """Who won and why, what is to be known of it, and how the families compare, in words."""
+        if not math.isfinite(self.best.score):
+            return f"{self.winner} is used, as the history is too short to hold minutes out: {self.best.notes}"
+        tried = "; ".join(
+            f"{item.family}: {item.error or (f'{item.score:.1%}' if math.isfinite(item.score) else 'not judged')}"
+            for item in self.candidates
+        )
+        return f"{self.winner} has the lowest error of the capacity ({tried}): {self.best.notes}"
+
     def to_state(self) -> dict[str, Any]:
         """Return the state for the fleet table: the online model, and its capacities as numbers for any reader."""
         estimates = self.model.table(self.maximum).values()

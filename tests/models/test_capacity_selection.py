@@ -279,5 +279,16 @@ def test_the_gate_judges_scale_outs_beyond_the_bounds_too():
     assert verdict.champion_error == pytest.approx(1.0, abs=0.1)
 
 
+def test_a_training_says_why_a_family_won():
+    """It named what the family is, and no error of any."""
+    trained = select_capacity(features((4, 6)), 6, families=(Linear, Ratio))
+    linear, ratio = (f"{item.score:.1%}" for item in trained.candidates)
+    assert trained.sentence == (
+        f"linear has the lowest error of the capacity (linear: {linear}; ratio: {ratio}): {Linear.notes}"
+    )
+    short = select_capacity(features(minutes=4), 6, families=(Linear, Ratio))
+    assert short.sentence.startswith("linear is used, as the history is too short to hold minutes out: one line")
+
+
 def test_candidates_default_to_unusable():
     assert CapacityCandidate("x", "").score == math.inf
