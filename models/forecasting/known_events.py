@@ -182,15 +182,16 @@ def _scaled(forecast: Forecast, mean: Values) -> Forecast:
     """Return a forecast of another mean; its quantiles and maxima keep their ratios to it."""
     if np.array_equal(mean, forecast.mean):
         return forecast
-    ratio = _ratio(mean, forecast.mean)
-    quantiles = {at: values * ratio for at, values in forecast.quantiles.items()}
-    highest = _ratio(np.maximum.accumulate(mean), np.maximum.accumulate(forecast.mean))
-    maxima = {at: np.maximum.accumulate(values * highest) for at, values in forecast.maxima.items()}
+    tops, before = np.maximum.accumulate(mean), np.maximum.accumulate(forecast.mean)
+    quantiles = {at: _following(values, mean, forecast.mean) for at, values in forecast.quantiles.items()}
+    maxima = {at: np.maximum.accumulate(_following(values, tops, before)) for at, values in forecast.maxima.items()}
     return replace(forecast, mean=mean, quantiles=quantiles, maxima=maxima)
 
 
-def _ratio(values: Values, by: Values) -> Values:
-    return np.asarray(np.divide(values, by, out=np.ones(len(by)), where=by > 0.0))
+def _following(values: Values, mean: Values, before: Values) -> Values:
+    """Return values in their ratio to the mean ``before``, now to another; where that was 0, the other at least."""
+    ratio = np.divide(mean, before, out=np.ones(len(before)), where=before > 0.0)
+    return np.asarray(np.where(before > 0.0, values * ratio, np.maximum(values, mean)))
 
 
 def _came(event: Awaited, workload: Tail) -> float | None:

@@ -99,6 +99,15 @@ def test_until_it_is_known_whether_it_came_an_event_that_began_still_counts() ->
     assert reckon(over, late, events).forecast is late, "it did not come"
 
 
+def test_an_event_that_begins_where_nothing_is_forecast_is_planned_for_too() -> None:
+    """A load that pauses as its event begins: the mean was raised, and the quantiles that are planned by stayed 0."""
+    events = calendar(sale=(30, 600, 3.0))
+    known = reckon(KnownEvents(), forecast(), events).known
+    found = reckon(known, forecast(NOW_S + 60, 0.0), events).forecast
+    assert found.mean[:50].min() == 3_000.0
+    assert min(found.quantiles[0.9][:50].min(), found.maxima[0.9].min()) == 3_000.0
+
+
 def test_an_event_that_began_before_anything_was_known_of_it_changes_nothing() -> None:
     made = forecast()
     assert reckon(KnownEvents(), made, calendar(sale=(-60, 1_800, 3.0))).forecast is made
