@@ -1,5 +1,7 @@
 """Ticks, statuses, pauses and retrain requests."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from perdix.control.state.journal import RETRAIN_EXPIRES_S, JobStatus, Status, Tick
@@ -33,6 +35,18 @@ def test_the_same_tick_recorded_twice_is_one(store: StateStore) -> None:
     for jobs in (1, 2):
         store.journal.record_tick(Tick(NOW_S, NOW_S + 1, "host:1", {"jobs": jobs}), [])
     assert [tick.summary for tick in store.journal.ticks()] == [{"jobs": 2}]
+
+
+def test_controllers_that_journal_at_once_in_other_orders_wait_for_each_other_and_no_longer(store: StateStore) -> None:
+    jobs = [JobStatus(f"job-{number}", Status.BROKEN, NOW_S) for number in range(60)]
+
+    def journal(holder: str, seen: list[JobStatus]) -> None:
+        for number in range(40):
+            store.journal.record_tick(Tick(NOW_S + number, NOW_S + number, holder), seen)
+
+    with ThreadPoolExecutor() as pool:
+        for done in [pool.submit(journal, "host:1", jobs), pool.submit(journal, "host:2", jobs[::-1])]:
+            done.result()  # PostgreSQL ends a transaction of those that wait for each other's rows
 
 
 def test_a_pause_ends_by_itself_survives_a_restart_and_can_be_replaced(store: StateStore, state_url: str) -> None:

@@ -23,7 +23,7 @@ _RETRAIN = ("run_key", "job", "attempt", "requested_s", "reason", "since_s")
 _OPEN_RETRAINS = quick(
     sa.select(*(retrains.c[name] for name in _RETRAIN))
     .where(retrains.c.closed_s.is_(None))
-    .order_by(retrains.c.requested_s)
+    .order_by(retrains.c.requested_s, retrains.c.run_key)
 )
 # A job has its status since the first tick in which it had it, unless the clock was set back since.
 _KEEP_STATUSES = quick(
@@ -106,7 +106,9 @@ class Journal:
         with self.transactions.writing() as connection:
             connection.execute(_KEEP_TICK, {**row, "summary": to_text(dict(tick.summary))})
             if jobs:
-                connection.execute(_KEEP_STATUSES, [_status_row(status) for status in jobs])
+                # Always in one order, or two controllers might wait for each other's rows.
+                ordered = sorted(jobs, key=lambda status: status.job)
+                connection.execute(_KEEP_STATUSES, [_status_row(status) for status in ordered])
 
     def stands(self, job: JobStatus) -> None:
         """Keep the status of something that no fleet's tick looks at."""
