@@ -22,7 +22,6 @@ from perdix.settings.stream_job import StreamJob
 
 SOFT_DEADLINE_S = 25.0
 NO_FILES = JobFiles()
-PRUNE_EVERY_S = 3_600.0
 _log = logging.getLogger(__name__)
 
 
@@ -127,8 +126,7 @@ def _journal(io: TickIO, report: FleetReport, holder: str) -> FleetReport:
             calm = {name for name, served in report.reports.items() if not served.drifting}
             report = replace(report, retrains=_retrains(once.journal, report.started_s, calm))
             once.journal.record_tick(Tick(report.started_s, report.finished_s, holder, report.summary()), ours)
-        if before_s is None or before_s // PRUNE_EVERY_S != report.started_s // PRUNE_EVERY_S:
-            io.store.prune(report.started_s)
+        io.store.prune_hourly(before_s, report.started_s)
     except Exception as error:
         _log.error("the tick could not be journalled: %s", cause_of(error))
         return report.with_fault(LoopFault.JOURNAL, "the tick could not be journalled", error)

@@ -17,10 +17,10 @@ from perdix.control.operators.executor import Executor
 from perdix.control.operators.look import Look
 from perdix.control.operators.loop import looks
 from perdix.control.operators.naming import on_record
-from perdix.control.state.journal import Status
+from perdix.control.state.journal import JobStatus, Status
 from perdix.control.state.ledger import Ledger, State
 from perdix.control.state.schema import Database, StateError
-from perdix.control.state.store import StateStore
+from perdix.control.state.store import DAY_S, StateStore
 from perdix.policies.contract import Reason
 from perdix.settings.stream_job import Bounds, Objectives, StreamJob
 from perdix.targets.contract import Fault, Guard, Running, TargetError, unguarded
@@ -74,6 +74,18 @@ def test_a_job_that_is_rescaled_or_redeployed_is_no_blind_one(store: StateStore)
     assert stands() is Status.ACTING
     job.broken = "503"
     assert stands() is Status.UNREACHABLE
+
+
+def test_a_loop_that_has_the_store_to_itself_forgets_what_is_old_once_an_hour(store: StateStore) -> None:
+    job = Job(lines_per_s=200.0)
+    loop, long_ago_s = looking(job, Wishes({}), carry_out=acting(job, store).carry_out), job.now_s - 15 * DAY_S
+    kept = []
+    for hour in (0, 0, 1):
+        store.journal.stands(JobStatus("of-last-year", Status.ACTING, long_ago_s))
+        job.now_s += hour * 3_600.0
+        next(loop)
+        kept.append("of-last-year" in store.journal.statuses())
+    assert kept == [False, True, False]
 
 
 def test_of_two_loops_one_acts_and_the_other_says_who_does(store: StateStore) -> None:

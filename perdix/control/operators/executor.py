@@ -77,6 +77,7 @@ class Executor:
     _paused: bool = False
     _to_remember: tuple[str, Mapping[str, Any]] = ("", {})  # of the newest decision on record
     _ran: dict[str, Any] = field(default_factory=dict)  # when the job could be read last
+    _stood_s: float | None = None  # when that was kept last, epoch seconds
 
     def __post_init__(self) -> None:
         """Refuse a name that PostgreSQL would refuse at every look."""
@@ -356,3 +357,5 @@ class Executor:
         if look.running is not None:
             self._ran = {"scale_out": look.running.scale_out, "mix": dict(look.running.mix)}
         self.store.journal.stands(JobStatus(self._name, status, now_s, sentence, self._ran))
+        self.store.prune_hourly(self._stood_s, now_s)
+        self._stood_s = now_s

@@ -21,6 +21,7 @@ from perdix.control.state.ledger import Ledger
 from perdix.control.state.schema import Database, Transactions, metadata
 
 DAY_S = 86_400.0
+PRUNE_EVERY_S = 3_600.0
 
 
 @dataclass(frozen=True)
@@ -159,6 +160,14 @@ class StateStore:
             gone += forget_watches(connection)
         self.database.give_back()
         return gone
+
+    def prune_hourly(self, before_s: float | None, now_s: float) -> None:
+        """Prune with the first tick or look of each hour.
+
+        ``before_s``: when the one before was, epoch seconds; ``None``: there was none.
+        """
+        if before_s is None or before_s // PRUNE_EVERY_S != now_s // PRUNE_EVERY_S:
+            self.prune(now_s)
 
     def forget(self, jobs: Iterable[str]) -> None:
         """Forget all that is stored of these jobs, and of no others; leases stay, as tokens must never start again."""
