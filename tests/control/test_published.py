@@ -17,7 +17,7 @@ from perdix.control.operators.naming import on_record
 from perdix.control.publish.metrics import PublishedCollector, TickCounts, registry_of
 from perdix.control.publish.names import BUDGET_LEFT, METRICS, Shown
 from perdix.control.publish.standing import PublishedState, TickRow
-from perdix.control.state.journal import Tick
+from perdix.control.state.journal import JobStatus, Status, Tick
 from perdix.control.state.store import DAY_S, StateStore
 from perdix.models.drift import POOR_TICKS, DriftState
 from perdix.policies.contract import Reason
@@ -258,3 +258,20 @@ def test_values_that_cannot_be_are_counted_by_metric_for_as_long_as_the_job_is_k
     loop.rig.source.change = None
     loop.minute(20)
     assert loop.scrape()("rejected_samples_total", stream_job="orders", metric="scale_out") == 48.0
+
+
+def test_what_is_counted_and_wished_stays_while_perdix_fails_on_a_job(store: StateStore, tmp_path: Path) -> None:
+    loop = Loop.of(store, tmp_path)
+    loop.minute()
+    now_s = loop.clock.now_s()
+    an_intent(store, now_s, "orders", 8)
+    store.ledger.withdraw("orders", now_s, "others have scaled it to 6")
+    a_status(store, now_s, "orders", scale_out=6, rejected={"cpu_load": 3}, wape=0.1)
+    loop.clock.advance(60.0)
+    broken = JobStatus("orders", Status.BROKEN, loop.clock.now_s(), "ValueError: a defect")
+    store.journal.record_tick(Tick(loop.clock.now_s(), loop.clock.now_s(), "a", {}), [broken])
+    found = loop.scrape()
+    assert found.label("status_info", "status") == "broken"
+    assert found("rejected_samples_total", stream_job="orders", metric="cpu_load") == 3.0
+    assert found("desired_scale_out", stream_job="orders") == 6.0
+    assert not {"perdix_current_scale_out", "perdix_forecast_wape_ratio", "perdix_decision_info"} & found.names()

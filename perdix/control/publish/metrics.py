@@ -299,7 +299,7 @@ class _JobFamilies:
         self.families.add(names.FAILURES, job.failures, job.name)
         if job.holder is not None if operators else fresh:
             self.families.add(names.LEASE, float(held), job.name)
-        if fresh:
+        if fresh and job.status != Status.BROKEN:  # else nothing was found of it since
             self._current(job, settings, sizes)
             self._seen(job)
             self._believed(job)

@@ -25,13 +25,19 @@ _OPEN_RETRAINS = quick(
     .where(retrains.c.closed_s.is_(None))
     .order_by(retrains.c.requested_s, retrains.c.run_key)
 )
-# A job has its status since the first tick in which it had it, unless the clock was set back since.
+# A job has its status since the first tick in which it had it, unless the clock was set back since. And where a tick
+# could find nothing, it keeps what was found last: what perdix counts and wishes must not vanish with its failure.
 _KEEP_STATUSES = quick(
     sa.text(
-        keep_last(statuses, statuses.c.keys()).text.replace(
+        keep_last(statuses, statuses.c.keys())
+        .text.replace(
             "since_s = excluded.since_s",
             "since_s = CASE WHEN statuses.status = excluded.status AND statuses.since_s <= excluded.since_s"
             " THEN statuses.since_s ELSE excluded.since_s END",
+        )
+        .replace(
+            "details = excluded.details",
+            "details = CASE WHEN excluded.details = '{}' THEN statuses.details ELSE excluded.details END",
         )
     )
 )
@@ -52,7 +58,10 @@ class Status(StrEnum):
 
 @dataclass(frozen=True)
 class JobStatus:
-    """A job's status: since when, as of when (epoch seconds), and why in one sentence."""
+    """A job's status: since when, as of when (epoch seconds), and why in one sentence.
+
+    Without ``details`` those stay that were kept last.
+    """
 
     job: str
     status: Status
