@@ -215,19 +215,20 @@ def explain(
     from perdix.control.explain import explain as explained
     from perdix.control.explain_text import render
 
-    at_s = _moment(at) if at else None
+    at_s, now_s = _moment(at) if at else None, WallClock().now_s()
     with state() as store:
         files = usable_files(but=job)
         known(job, {*store.journal.statuses(), *files.jobs}, "job", "no tick has been made yet: perdix tick", files)
         if job in files.faults:
             say_skipped(files.faults[job])
         file = files.jobs.get(job)
-        explanation = explained(store, job, at_s, job_file_until=None if file is None else file.paused_until)
+        until = None if file is None else file.paused_until
+        explanation = explained(store, job, at_s, job_file_until=until, now_s=now_s)
     emit(
         "perdix.explain/1",
         {name: value for name, value in explanation.to_dict().items() if name != "schema"},
         as_json=as_json,
-        show=lambda: console.print(render(explanation, verbose=verbose, now_s=WallClock().now_s())),
+        show=lambda: console.print(render(explanation, verbose=verbose, now_s=now_s)),
     )
 
 

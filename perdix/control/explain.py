@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from perdix.control.clock import CLOCK_BACK_S
 from perdix.control.pausing import later_pause
 from perdix.control.state.journal import JobStatus, Pause
 from perdix.control.state.learned import Score
@@ -56,13 +57,20 @@ class Explanation:
 
 
 def explain(
-    store: StateStore, job: str, at_s: float | None = None, *, job_file_until: datetime | None = None
+    store: StateStore,
+    job: str,
+    at_s: float | None = None,
+    *,
+    job_file_until: datetime | None = None,
+    now_s: float | None = None,
 ) -> Explanation:
     """Return why a job runs as it does, now or at ``at_s`` (epoch seconds): the last decision made until then.
 
     ``job_file_until``: ``paused_until`` of the job's file, where that is known.
+    ``now_s``: epoch seconds: what was decided by a clock that has been set back since is left out; ``None``: it is not.
     """
-    made = store.ledger.decisions(job, until_s=at_s, limit=1)
+    until_s = now_s + CLOCK_BACK_S if at_s is None and now_s is not None else at_s
+    made = store.ledger.decisions(job, until_s=until_s, limit=1)
     entry = made[0] if made else None
     status = store.journal.statuses().get(job) if at_s is None else None
     pause = None
@@ -76,8 +84,8 @@ def explain(
         status=status,
         pause=pause,
         score=_score_of(store, job, entry),
-        recent=tuple(store.learned.scores(job, until_s=at_s, limit=LAST_SCORES)),
-        last_rescale=_last_rescale(store, job, at_s),
+        recent=tuple(store.learned.scores(job, until_s=until_s, limit=LAST_SCORES)),
+        last_rescale=_last_rescale(store, job, until_s),
     )
 
 
@@ -91,8 +99,8 @@ def _score_of(store: StateStore, job: str, entry: Entry | None) -> Score | None:
     return next(iter(store.learned.scores(job, since_s=origin_s, until_s=origin_s, limit=1)), None)
 
 
-def _last_rescale(store: StateStore, job: str, at_s: float | None) -> Entry | None:
-    found = store.ledger.decisions(job, until_s=at_s, states=RESCALES, limit=1)
+def _last_rescale(store: StateStore, job: str, until_s: float | None) -> Entry | None:
+    found = store.ledger.decisions(job, until_s=until_s, states=RESCALES, limit=1)
     return found[0] if found else None
 
 

@@ -19,6 +19,7 @@ from perdix.control.tick_io import TickReport
 from perdix.models.forecasting.contract import Forecast
 from perdix.policies.contract import Reason
 from perdix.settings.stream_job import PolicySettings
+from tests.control.published import an_intent
 from tests.control.rig import LOW, START_S, Rig, champion, constant
 
 BUSY = 36_000.0
@@ -284,6 +285,18 @@ def test_an_old_decision_says_how_old_it_is_and_that_nobody_ticks(rig: Rig, stor
     text = render(found, now_s=rig.now_s + 3 * 3600)
     assert "no tick since: 3 h" in text
     assert "perdix controller" in text
+
+
+def test_what_was_decided_before_the_clock_was_set_back_is_not_what_holds_now(rig: Rig, store: StateStore) -> None:
+    now_s = START_S - 5 * 3600.0
+    assert explain(store, "orders", now_s=now_s).entry is None
+    an_intent(store, now_s, "orders", 7)
+    found = explain(store, "orders", now_s=now_s + 60.0)
+    assert found.entry is not None
+    assert found.entry.intent.scale_out == 7
+    assert found.last_rescale == found.entry
+    assert not found.recent
+    assert explain(store, "orders", now_s=rig.now_s).recent, "it is as late again"
 
 
 def test_what_a_guard_holds_is_told_beside_what_the_policy_wants(store: StateStore) -> None:
