@@ -121,6 +121,20 @@ def test_ticks_are_counted_on_after_a_clock_that_was_ahead_is_set_back() -> None
     assert ticks.outcomes["empty"] == 2, "but for that of the first look back"
 
 
+def test_no_tick_is_counted_twice_where_the_clock_is_set_back() -> None:
+    ticks, kept = TickCounts(since_s=NOW_S), list[TickRow]()
+
+    def minute(at_s: float) -> float:
+        kept.append(TickRow(at_s, "a", at_s + 1.0, {"faults": ["journal"]}))
+        ticks.take([row for row in kept if row.started_s > ticks.since_s], at_s + 5.0)
+        return ticks.outcomes["empty"]
+
+    assert [minute(NOW_S + 60.0 * number) for number in range(1, 101)][-1] == 100
+    back_s = NOW_S + 2_407.0
+    assert [minute(back_s + 60.0 * number) for number in range(100)] == [100, *range(102, 201)]
+    assert ticks.faults["journal"] == 200
+
+
 def test_forecasts_are_told_with_their_horizon_and_an_upper_bound(store: StateStore, tmp_path: Path) -> None:
     champions = champion(constant(15_000.0, hours=1), Rig.of(store, 15_000.0).now_s)
     loop = Loop.of(store, tmp_path, 15_000.0, champions=champions)

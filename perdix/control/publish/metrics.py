@@ -35,6 +35,7 @@ from perdix.control.publish.standing import Cause, Published, PublishedState, Sn
 from perdix.control.reconcile import Event
 from perdix.control.state.journal import Status
 from perdix.control.state.schema import SCHEMA
+from perdix.control.state.store import PRUNE_EVERY_S, Retention
 from perdix.policies.contract import Reason
 from perdix.settings.stream_job import StreamJob
 from perdix.telemetry.metrics import CANONICAL
@@ -217,7 +218,9 @@ class TickCounts:
             self.outcomes[_outcome(row.summary)] += 1
             self.events.update(row.summary.get("events") or {})
             self.faults.update(row.summary.get("faults") or ())
-        self._counted = {key: at_s for key, at_s in self._counted.items() if at_s > self.since_s}
+        # As long as the journal keeps them: a clock that is set back has them read again.
+        oldest_s = self._newest_s - Retention().ticks_s - PRUNE_EVERY_S
+        self._counted = {key: at_s for key, at_s in self._counted.items() if at_s > oldest_s}
 
     def buckets(self) -> list[tuple[str, float]]:
         """Return the histogram's buckets, cumulative."""
