@@ -121,6 +121,15 @@ def test_ticks_are_counted_on_after_a_clock_that_was_ahead_is_set_back() -> None
     assert ticks.outcomes["empty"] == 2, "but for that of the first look back"
 
 
+def test_what_was_seen_before_the_clock_was_set_back_is_not_published_as_seen_now(
+    store: StateStore, tmp_path: Path
+) -> None:
+    loop = Loop.of(store, tmp_path, 15_000.0)
+    an_intent(store, loop.clock.now_s() + 5 * 3_600.0, "orders", 6)  # of 1,000 records/s
+    loop.minute(2)
+    assert loop.scrape()("workload_records_per_second", stream_job="orders") == pytest.approx(15_000.0, rel=0.1)
+
+
 def test_no_tick_is_counted_twice_where_the_clock_is_set_back() -> None:
     ticks, kept = TickCounts(since_s=NOW_S), list[TickRow]()
 

@@ -207,7 +207,7 @@ def _check_schema(connection: sa.Connection) -> None:
 
 def _jobs(connection: sa.Connection, now_s: float) -> dict[str, Published]:
     rows = connection.execute(sa.select(statuses)).all()
-    wanted, seen = _wanted(connection, {row.job for row in rows}), _seen(connection)
+    wanted, seen = _wanted(connection, {row.job for row in rows}), _seen(connection, now_s)
     rescales, asked, held = _rescales(connection, now_s), _retrains(connection), _leases(connection)
     failures = _failures(connection, now_s)
     jobs = {}
@@ -269,10 +269,13 @@ def _wanted(connection: sa.Connection, jobs: Set[str]) -> dict[str, Wanted]:
     return found
 
 
-def _seen(connection: sa.Connection) -> dict[str, tuple[float, Mapping[str, Any]]]:
-    """Return when the newest decision of each job was made, and what was seen then."""
+def _seen(connection: sa.Connection, now_s: float) -> dict[str, tuple[float, Mapping[str, Any]]]:
+    """Return when the newest decision of each job was made, and what was seen then.
+
+    None that was made before the clock was set back: it would be the newest for as long as the clock was ahead.
+    """
     query = sa.select(decisions.c.job, _MADE_S, decisions.c.account, decisions.c.explanation).select_from(statuses)
-    query = query.join(decisions, decisions.c.decision_id == _newest())
+    query = query.join(decisions, decisions.c.decision_id == _newest(_INNER.c.made_s <= now_s + CLOCK_BACK_S))
     return {
         row.job: (row.made_s, account_of(row.account, row.explanation).get("seen") or {})
         for row in connection.execute(query)
