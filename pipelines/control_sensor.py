@@ -48,6 +48,12 @@ def _followed(home: Home, conf: Path) -> FollowedFiles:
     return job_files(home, conf)
 
 
+@lru_cache(maxsize=4)
+def _complained(home: Home) -> set[str]:  # noqa: ARG001 - of each home its own
+    """Return what this process's last tick complained of; said at each, it would leave a log file a minute for good."""
+    return set()
+
+
 def _interval_s() -> int:
     """Return seconds between ticks; each tick reports settings that cannot be read, and goes on without them."""
     try:
@@ -85,8 +91,12 @@ def control_loop(context: dg.SensorEvaluationContext, workspace: Workspace) -> d
         heartbeat=home.heartbeat,
         files=files,
     )
-    for complaint in (*files.complaints, *report.notes):
-        context.log.warning(complaint)
+    complaints, known_already = dict.fromkeys((*files.complaints, *report.notes)), _complained(home)
+    for complaint in complaints:
+        if complaint not in known_already:
+            context.log.warning(complaint)
+    known_already.clear()
+    known_already.update(complaints)
     if report.finished_s % FORGETS_EACH_S < settings.tick_interval_s:
         try:
             forget_ticks(context.instance, DECISIONS)

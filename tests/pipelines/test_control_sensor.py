@@ -68,3 +68,21 @@ def test_a_tick_in_which_nothing_happened_leaves_no_log_file_and_old_ticks_go(
     assert ticked.skip_reason is not None
     assert opened == []
     assert forgotten == [dg.AssetKey("scaling_decisions")]
+
+
+def test_what_stays_wrong_is_logged_once_as_dagster_removes_no_log_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "conf" / "jobs" / "ads.yaml"
+    file.parent.mkdir(parents=True)
+    workspace = Workspace(home=str(tmp_path / "home"), conf=str(tmp_path / "conf"))
+    opened: list[str] = []
+    monkeypatch.setattr(dg.SensorEvaluationContext, "log", property(lambda _: opened.append("log") or getLogger()))
+    with (
+        dg.instance_for_test(temp_dir=str(tmp_path)) as instance,
+        dg.build_sensor_context(instance, resources={"workspace": workspace}) as context,
+    ):
+        for text, logged in (("mode: art", 1), ("mode: art", 1), ("mode: act", 1), ("mode: art", 2)):
+            file.write_text(f"{text}\n")
+            control_loop(context)
+            assert len(opened) == logged
