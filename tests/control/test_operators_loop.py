@@ -203,6 +203,13 @@ def test_a_restart_between_two_looks_is_not_a_window() -> None:
     assert next(loop).decision is not None
 
 
+@pytest.mark.parametrize("policy", ["ds2", "dhalion", "flink-autoscaler"])
+def test_a_job_that_began_before_flinks_clock_was_set_back_is_scaled_today(policy: str) -> None:
+    job = Job(lines_per_s=200.0, now_s=1e6, started_s=1e6 + 86_400.0)
+    looks = looking(job, build_dataflow_policy(policy, {}))
+    assert any(look.done for look in islice(looks, 60))
+
+
 def test_a_policy_that_fails_holds_what_runs() -> None:
     class Broken:
         name = "broken"

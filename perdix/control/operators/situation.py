@@ -3,11 +3,13 @@
 Belongs here: windows, what arrives, and since when it runs. Does not belong here: reading it, and acting.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from perdix.control.clock import CLOCK_BACK_S
 from perdix.models.dataflow.flink_rates import instance_window, readings_between
 from perdix.models.dataflow.graph import Dataflow, Operator
 from perdix.models.dataflow.rates import InstanceWindow
@@ -65,9 +67,17 @@ def situation_between(
         waiting,
         min(end.slots, most),
         slots_shared=True,
-        since_rescale_s=end.at_s - started_s,
+        since_rescale_s=_since_s(end.at_s - started_s),
         memory=memory,
     )
+
+
+def _since_s(started_ago_s: float) -> float:
+    """Return since when the job runs, in seconds; infinite where it began before the JobManager's clock was set back.
+
+    Nobody can say how long ago that was, and it would be still to come for as long as the clock had been ahead.
+    """
+    return max(started_ago_s, 0.0) if started_ago_s >= -CLOCK_BACK_S else math.inf
 
 
 def _arriving_per_s(window: InstanceWindow, grown: float | None, per_record: float) -> float | None:
