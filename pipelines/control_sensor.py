@@ -127,8 +127,8 @@ def tick_metadata(report: FleetReport) -> dict[str, Any]:
     """Return a tick as metadata: numbers that the asset page plots over time, and a sentence per job."""
     summary = report.summary()
     served = report.reports.values()
-    wapes = [forecast.wape for forecast in served if forecast.wape is not None]
-    horizons = [forecast.horizon_wape for forecast in served if forecast.horizon_wape is not None]
+    wapes = [tick.wape for tick in served if tick.wape is not None]
+    horizons = [tick.horizon_wape for tick in served if tick.horizon_wape is not None]
     statuses = report.statuses
     rows = [f"| {name} | {status.status.value} | {status.sentence} |" for name, status in sorted(statuses.items())[:50]]
     return {

@@ -41,7 +41,7 @@ class Placement:
         """
         fed = {node.id for node in job.plan.nodes if node.inputs}
         widest = [vertex for vertex in job.vertices if vertex.parallelism == job.parallelism]
-        vertex = next((vertex_of for vertex_of in widest if vertex_of.id in fed), widest[0])
+        vertex = next((broad for broad in widest if broad.id in fed), widest[0])
         placed = self._flink.asked("GET", f"/jobs/{job.jid}/vertices/{vertex.id}", Placed).subtasks
         workers = tuple(subtask.worker for subtask in sorted(placed, key=lambda one: one.subtask))
         alone = len(set(workers)) == len(workers) == job.parallelism and all(workers)

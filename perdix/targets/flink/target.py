@@ -282,7 +282,7 @@ class FlinkTarget(Connected):
             raise TargetError(f"{self._flink.address}: no job named '{self._name}' runs; submit it")
         if len(alive) > 1:
             raise TargetError(f"{self._flink.address}: {len(alive)} jobs are named '{self._name}'; end all but one")
-        self._others = [pod for pod in everyone if pod is not alive[0]]
+        self._others = [job for job in everyone if job is not alive[0]]
         return self._flink.asked("GET", f"/jobs/{alive[0].jid}", Job)
 
     def _requirements(self, jid: str) -> Requirements:
