@@ -17,6 +17,7 @@ def until(memory: JobMemory, now_s: float) -> JobMemory:
     champion, watching = memory.champion, memory.watching
     forecasters = (memory.fallback, None if champion is None else champion.forecaster)
     ends_s = [part.end_s for part in (memory.workload, memory.minutes, *forecasters) if part is not None]
+    ends_s += [item.newest_s for item in memory.rejected.of.values()]  # of a load that cannot be, all that there is
     if max(ends_s, default=now_s) <= now_s + AHEAD_S:
         return memory
     if champion is not None:

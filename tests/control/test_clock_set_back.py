@@ -198,15 +198,16 @@ def test_what_was_noted_before_is_published_as_no_news(store: StateStore) -> Non
     assert (found.since_s, found.failures) == (NOW_S, 0)
 
 
-def test_what_is_rejected_is_counted_on(store: StateStore) -> None:
+@pytest.mark.parametrize("metric", ["latency_p95_ms", "workload_per_s"])
+def test_what_is_rejected_is_counted_on(store: StateStore, metric: str) -> None:
     rig = Rig.of(store, BEFORE, scale_out=2, policy=PolicySettings(name="static", options={"scale_out": 2}))
 
     def absurd(window: Window) -> Window:
-        return replace(window, job_metrics={**window.job_metrics, "latency_p95_ms": np.full(len(window), -1.0)})
+        return replace(window, job_metrics={**window.job_metrics, metric: np.full(len(window), -1.0)})
 
     counts = []
     for _ in range(2):
         rig.source.change = absurd
-        counts += [report.rejected["latency_p95_ms"] for report in rig.minutes(3)]
+        counts += [report.rejected[metric] for report in rig.minutes(3)]
         set_back(rig, 86_400.0)
     assert counts[0] < counts[2] <= counts[3] < counts[5]
