@@ -136,7 +136,7 @@ class _Fleet:
 
         def serve(ready: Ready) -> Iterator[Served | Call[Served]]:
             """Tick a job; while its target takes its time to be asked, others have their turn."""
-            job, lease = ready.job, claims.pop(ready.job.name)
+            job, lease = ready.job, claims[ready.job.name]
             late = self._late(job, soft_deadline_s)
             if late is not None:
                 if not self.keep_lease:
@@ -153,7 +153,14 @@ class _Fleet:
                 lambda carried: [(job, self._ended(job, lease, begun, carried))],
             )
 
-        yield from self.io.ahead.served(map(mine, batches(jobs)), self.io, self.clock, serve)
+        try:
+            for job, served in self.io.ahead.served(map(mine, batches(jobs)), self.io, self.clock, serve):
+                del claims[job.name]
+                yield job, served
+        except Exception:  # who serves the others instead must hold their leases
+            for lease in claims.values():
+                self._release(lease)
+            raise
         yield from refused
 
     def _claimed(self, jobs: Sequence[StreamJob], soft_deadline_s: float) -> list[Lease | JobStatus]:

@@ -3,6 +3,7 @@
 import shutil
 import sqlite3
 import subprocess
+from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from perdix.control.publish.metrics import PublishedCollector
 from perdix.control.publish.standing import PublishedState
 from perdix.control.state.journal import JobStatus, Status, Tick
 from perdix.control.state.store import StateStore
+from perdix.settings.stream_job import StreamJob
 from perdix.targets.contract import TargetError
 from perdix.twin.living import SimulatedClock
 from tests.control.rig import HIGH, LOW, Rig, applied
@@ -147,10 +149,16 @@ def test_champions_that_cannot_be_looked_for_cost_no_tick(rig: Rig) -> None:
     assert "orders" in report.reports
 
 
-def test_jobs_that_cannot_be_read_together_are_served_one_after_the_other(store: StateStore, rig: Rig) -> None:
+@pytest.mark.parametrize("claimed", [False, True])
+def test_jobs_that_cannot_be_read_together_are_served_one_after_the_other(
+    store: StateStore, rig: Rig, *, claimed: bool
+) -> None:
     class Defective:
-        def ready(self, *_: object):
+        def served(self, batches: Iterable[list[StreamJob]], *_: object) -> Iterator[None]:
+            if claimed:
+                assert list(batches) == [[rig.job]]
             raise RecursionError("a defect")
+            yield
 
     rig.twin.step(60)
     io = replace(rig.io, ahead=Defective())
