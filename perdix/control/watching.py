@@ -29,6 +29,7 @@ SURELY_S = 30.0  # up for so long, and for as long as a rate is taken over: a st
 UNSEEN_S = 30.0  # after that: a stop that has not shown by then was shorter than what metrics show
 UNCALM_S = 300.0  # likewise: who is not calm by then never may be
 BEFORE_A_RESTART_S = 120.0  # where the stop before an unplanned restart is looked for
+MISSED_S = 120.0  # without metrics in a recovery, so that nobody saw when it ended: longer than a restart hides them
 
 
 @dataclass(frozen=True)
@@ -81,12 +82,24 @@ class Watching:
     def recovered(self) -> Recovered | None:
         """The recovery that was seen to its end; ``None`` where its stop came after the rescale was over.
 
-        Nor where nobody looked before it had ended, for longer than the metrics are read back.
+        Nor where nobody looked before it had ended, for longer than the metrics are read back, or they were missing for
+        a while of it: then nobody saw when it ended.
         """
         result = self.watch.outcome
         if not isinstance(result, Recovered) or (self.over is not None and result.stopped_s > self.over.seen_s):
             return None
-        return result if result.caught_up_s <= self.read_s else None
+        return result if result.caught_up_s <= self.read_s and self.missed_s <= MISSED_S else None
+
+    @property
+    def missed_s(self) -> float:
+        """For how long samples were missing at most between a stop that was seen and the end of its recovery, s."""
+        result = self.watch.outcome
+        if not isinstance(result, Recovered) or not result.stop_seen:
+            return 0.0
+        times_s = np.array([self.watch.at_s, *(at_s for at_s, *_ in self.watch.samples)])
+        gaps_s = np.diff(times_s)
+        within = (times_s[1:] > result.stopped_s) & (times_s[:-1] < result.caught_up_s)
+        return float(gaps_s[within].max(initial=0.0) - np.median(gaps_s))
 
     def reading(self, window: Window) -> Self:
         """Return a watch that is read on in a window."""
@@ -409,6 +422,8 @@ def _outcome(seen: Watching, result: Recovered | TimedOut) -> Mapping[str, Any]:
         return {"recovered": False, "waited_s": result.waited_s, "why": stopped}
     if seen.read_s < result.caught_up_s:
         return {"recovered": True, "why": "nobody looked until it had caught up"}
+    if seen.missed_s > MISSED_S:
+        return {"recovered": True, "why": f"metrics were missing for {seen.missed_s:.0f} s of its recovery"}
     if seen.recovered is None and seen.over is not None:
         return _unseen(seen, seen.over, "no metric showed a stop; another one came after it was over")
     return {"recovered": True, "downtime_s": result.downtime_s, "stop_seen": result.stop_seen, **_judged(seen)}

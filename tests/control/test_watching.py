@@ -64,6 +64,39 @@ def test_time_in_which_nobody_looked_is_no_part_of_a_recovery(
     assert outcome == ({"recovered": True, "why": "nobody looked until it had caught up"} if asked else {})
 
 
+@pytest.mark.parametrize("outage_minutes", [1, 20])
+def test_an_outage_of_prometheus_in_a_recovery_is_no_part_of_what_is_learnt_of_it(
+    store: StateStore, outage_minutes: int
+) -> None:
+    rig = Rig.of(store, 14_000.0, scale_out=4, policy=PolicySettings(name="static", options={"scale_out": 4}))
+    rig.minutes(5)
+    rig.job = rig.job.model_copy(update={"policy": PolicySettings(name="static", options={"scale_out": 2})})
+    rig.minutes(1)
+    rig.twin.step(12)
+    rig.tick()
+    assert recall(store, "orders").memory.watching is not None, "it stands still"
+    away_s, back_s = rig.now_s, rig.now_s + 60 * outage_minutes
+
+    def lost(window: Window) -> Window:
+        kept = (window.times_s <= away_s) | (window.times_s > back_s)
+        of_job = {name: np.where(kept, values, np.nan) for name, values in window.job_metrics.items()}
+        of_workers = {name: np.where(kept[:, None], values, np.nan) for name, values in window.worker_metrics.items()}
+        return replace(window, job_metrics=of_job, worker_metrics=of_workers)
+
+    rig.source.error, rig.source.change = "it is down", lost
+    rig.minutes(outage_minutes)
+    rig.source.error = None
+    rig.minutes(5)
+    downtimes = recall(store, "orders").memory.downtimes
+    outcome = next(entry.outcome for entry in store.ledger.decisions("orders") if entry.outcome)
+    if outage_minutes == 1:
+        assert outcome["recovery_s"] < 200.0
+        assert downtimes.inward.seen == 1.0
+        return
+    assert outcome == {"recovered": True, "why": "metrics were missing for 1200 s of its recovery"}
+    assert (downtimes.inward.seen, downtimes.lost.seen) == (0.0, 0.0)
+
+
 def test_what_a_failure_leaves_waiting_did_not_wait_before_it(store: StateStore) -> None:
     rig = Rig.of(store, 2 * LOW, scale_out=4, policy=PolicySettings(name="static", options={"scale_out": 4}))
     rig.minutes(3)
