@@ -190,7 +190,7 @@ def look(
     series = (window.times_s, window.job_metric(metrics.WORKLOAD.name), stopping_throughput(window), lag)
     if watching is None:
         return Watched(None, _fed(normal, *series), downtimes)
-    watching = _added(watching.reading(window), window)
+    watching = _seen_again(_added(watching.reading(window), window), window, timeout_s)
     seen = _over(_within_uptime(replace(watching, watch=watching.watch.observe(*series)), window), window)
     result = seen.watch.outcome
     if result is None:
@@ -228,6 +228,17 @@ def _waiting(seen: Watching, now_s: float, timeout_s: float) -> Watching:
     if seen.decision_id is None or since_s <= LEAST_S:
         return seen
     return replace(seen, watch=replace(seen.watch, timeout_s=max(seen.watch.timeout_s, 2.0 * since_s + timeout_s)))
+
+
+def _seen_again(seen: Watching, window: Window, timeout_s: float) -> Watching:
+    """Return a watch that gives a job as long again of which nothing was seen for a while: it may have caught up."""
+    last_s = seen.watch.samples[-1][0] if seen.watch.samples else seen.watch.at_s
+    known = np.isfinite(window.job_metric(metrics.WORKLOAD.name) + stopping_throughput(window))
+    fresh_s = window.times_s[known & (window.times_s > last_s)]
+    if not len(fresh_s) or fresh_s[0] - last_s <= MISSED_S + window.step_s:
+        return seen
+    until_s = max(seen.watch.timeout_s, float(fresh_s[0]) - seen.watch.at_s + timeout_s)
+    return replace(seen, watch=replace(seen.watch, timeout_s=until_s))
 
 
 def _within_uptime(seen: Watching, window: Window) -> Watching:

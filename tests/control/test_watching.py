@@ -64,6 +64,33 @@ def test_time_in_which_nobody_looked_is_no_part_of_a_recovery(
     assert outcome == ({"recovered": True, "why": "nobody looked until it had caught up"} if asked else {})
 
 
+def without_prometheus(rig: Rig, minutes: int, *, more_s: int = 0, latency: bool = True) -> None:
+    """Let Prometheus be down for minutes, and its scrapes begin anew ``more_s`` seconds later."""
+    away_s, back_s = rig.now_s, rig.now_s + 60 * minutes + more_s
+
+    def lost(window: Window) -> Window:
+        kept = (window.times_s <= away_s) | (window.times_s > back_s)
+        of_job = {name: np.where(kept, values, np.nan) for name, values in window.job_metrics.items()}
+        of_job |= {} if latency else {"latency_p95_ms": np.full(len(window), np.nan)}
+        of_workers = {name: np.where(kept[:, None], values, np.nan) for name, values in window.worker_metrics.items()}
+        return replace(window, job_metrics=of_job, worker_metrics=of_workers)
+
+    rig.source.error, rig.source.change = "it is down", lost
+    rig.minutes(minutes)
+    rig.source.error = None
+
+
+def test_a_scale_in_that_nobody_saw_end_is_not_taken_back_with_the_first_samples(store: StateStore) -> None:
+    rig = Rig.of(store, 14_000.0, scale_out=4, policy=PolicySettings(name="static", options={"scale_out": 2}))
+    rig.minutes(1)
+    rig.twin.step(12)
+    rig.tick()
+    without_prometheus(rig, 20, more_s=40, latency=False)
+    rig.minutes(8)
+    assert [entry.intent.reason for entry in store.ledger.decisions("orders") if entry.intent.rescales] == ["scale_in"]
+    assert next(entry.outcome for entry in store.ledger.decisions("orders") if entry.outcome)["recovered"]
+
+
 @pytest.mark.parametrize("outage_minutes", [1, 20])
 def test_an_outage_of_prometheus_in_a_recovery_is_no_part_of_what_is_learnt_of_it(
     store: StateStore, outage_minutes: int
@@ -75,17 +102,7 @@ def test_an_outage_of_prometheus_in_a_recovery_is_no_part_of_what_is_learnt_of_i
     rig.twin.step(12)
     rig.tick()
     assert recall(store, "orders").memory.watching is not None, "it stands still"
-    away_s, back_s = rig.now_s, rig.now_s + 60 * outage_minutes
-
-    def lost(window: Window) -> Window:
-        kept = (window.times_s <= away_s) | (window.times_s > back_s)
-        of_job = {name: np.where(kept, values, np.nan) for name, values in window.job_metrics.items()}
-        of_workers = {name: np.where(kept[:, None], values, np.nan) for name, values in window.worker_metrics.items()}
-        return replace(window, job_metrics=of_job, worker_metrics=of_workers)
-
-    rig.source.error, rig.source.change = "it is down", lost
-    rig.minutes(outage_minutes)
-    rig.source.error = None
+    without_prometheus(rig, outage_minutes)
     rig.minutes(5)
     downtimes = recall(store, "orders").memory.downtimes
     outcome = next(entry.outcome for entry in store.ledger.decisions("orders") if entry.outcome)
