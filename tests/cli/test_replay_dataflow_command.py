@@ -107,6 +107,8 @@ def test_ds2_reads_what_the_twin_logs_in_the_originals_formats(tmp_path: Path) -
         (["operators", "heron"], "known: flink-wordcount"),
         (["operators", "nexmark-q1", "--policy", "hpa-80"], "unknown policy 'hpa-80' for a dataflow"),
         (["operators", "nexmark-q1", "--start", "mapper"], "expected operator=instances"),
+        (["operators", "nexmark-q1", "--start", "mapper=²"], "expected operator=instances"),
+        (["operators", "nexmark-q1", "--start", "mapper=1,mapper=2"], "'mapper' is given twice"),
         (["operators", "nexmark-q1", "--start", "map=3"], "no operator 'map'"),
         (["operators", "nexmark-q1", "--skew", "0.5"], "no operator is keyed"),
     ],

@@ -76,8 +76,10 @@ def _counts(text: str) -> dict[str, int]:
     found = {}
     for pair in text.split(","):
         name, _, count = (part.strip() for part in pair.partition("="))
-        if not name or not count.isdigit():
+        if not name or not count.isdecimal():
             raise UserError(f"--start: expected operator=instances, found '{pair.strip()}'; write flatmap=10,count=5")
+        if name in found:
+            raise UserError(f"--start: '{name}' is given twice; name every operator once")
         found[name] = int(count)
     return found
 
