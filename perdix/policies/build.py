@@ -1,6 +1,6 @@
 """From a policy's name and options to the policy."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from perdix.policies.building import made_of
@@ -36,9 +36,9 @@ POLICIES: Mapping[str, tuple[type[Strict], Callable[[Any], Policy]]] = {
 }
 
 
-def build_policy(name: str, options: Mapping[str, Any] | None = None) -> Policy:
-    """Return the policy ``name`` with ``options``. Raises as :func:`~perdix.policies.building.made_of`."""
-    return made_of(POLICIES, name, options)
+def build_policy(name: str, options: Mapping[str, Any] | None = None, beside: Collection[str] = ()) -> Policy:
+    """Return the policy ``name`` with ``options``; raises as :func:`~perdix.policies.building.made_of`."""
+    return made_of(POLICIES, name, options, beside)
 
 
 def check_policy(settings: PolicySettings) -> None:

@@ -148,7 +148,7 @@ def _form(words: str) -> tuple[Form, Mapping[str, str]]:
 
 def _settings(label: str, policy: str, options: dict[str, Any], bounds: Bounds | None) -> PolicySettings:
     try:
-        build_policy(policy, options)
+        build_policy(policy, options, (TICK, GRACE))
         settings = PolicySettings(name=policy, options=options)
     except (SettingsError, ValidationError) as error:
         raise SettingsError(f"policy '{label}': {error}") from None

@@ -74,6 +74,7 @@ def test_a_list_keeps_its_order() -> None:
         ("static", "did you mean 'static-12'?"),
         ("oracle", "unknown policy 'oracle'; known: perdix, daedalus"),
         ("daedalus,hpa-80,daedalus", "policy daedalus: given twice"),
+        ("hpa-80:ticks=60", "unknown option 'ticks'; did you mean 'tick_s'?"),
         ("daedalus:grace=120", "unknown option 'grace'; did you mean 'grace_s'?"),
         ("daedalus:grace_s=soon", "option 'grace_s'"),
         ("daedalus:grace_s", "option 'grace_s' has no value; write grace_s=VALUE"),

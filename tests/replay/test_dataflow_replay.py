@@ -173,6 +173,7 @@ def test_a_policy_that_raises_is_held_and_keeps_its_memory() -> None:
     [
         ("ds3", "did you mean 'ds2'"),
         ("hpa-80", "known: "),
+        ("dhalion:ticks=60", "unknown option 'ticks'; did you mean 'tick_s'?"),
         ("ds2:activation", "write activation=VALUE"),
         ("ds2:activatoin=3", "activatoin"),
         ("ds2:tick_s=0", "whole seconds"),

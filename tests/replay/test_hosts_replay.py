@@ -210,6 +210,7 @@ def test_what_a_user_writes_of_policies() -> None:
         ("btu,btu", "given twice"),
         ("btu:unit_min=0", "whole minutes from 1 to 44,640"),
         ("btu:queue=3", "unknown option 'queue'"),
+        ("btu:unit=30", "unknown option 'unit'; did you mean 'unit_min'?"),
         ("", "no policy is named"),
     ):
         with pytest.raises(SettingsError, match=words):

@@ -1,6 +1,6 @@
 """From a policy's name and options to the policy that sizes operators."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from perdix.policies.building import made_of
@@ -21,6 +21,8 @@ DATAFLOW_POLICIES: Mapping[str, tuple[type[Strict], Callable[[Any], DataflowPoli
 }
 
 
-def build_dataflow_policy(name: str, options: Mapping[str, Any] | None = None) -> DataflowPolicy:
-    """Return the policy ``name`` with ``options``. Raises as :func:`~perdix.policies.building.made_of`."""
-    return made_of(DATAFLOW_POLICIES, name, options)
+def build_dataflow_policy(
+    name: str, options: Mapping[str, Any] | None = None, beside: Collection[str] = ()
+) -> DataflowPolicy:
+    """Return the policy ``name`` with ``options``; raises as :func:`~perdix.policies.building.made_of`."""
+    return made_of(DATAFLOW_POLICIES, name, options, beside)

@@ -1,6 +1,6 @@
 """From a policy's name and options to the policy that leases hosts."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from perdix.policies.building import made_of
@@ -17,6 +17,8 @@ HOSTS_POLICIES: Mapping[str, tuple[type[Strict], Callable[[Any], HostsPolicy]]] 
 }
 
 
-def build_hosts_policy(name: str, options: Mapping[str, Any] | None = None) -> HostsPolicy:
-    """Return the policy ``name`` with ``options``. Raises as :func:`~perdix.policies.building.made_of`."""
-    return made_of(HOSTS_POLICIES, name, options)
+def build_hosts_policy(
+    name: str, options: Mapping[str, Any] | None = None, beside: Collection[str] = ()
+) -> HostsPolicy:
+    """Return the policy ``name`` with ``options``; raises as :func:`~perdix.policies.building.made_of`."""
+    return made_of(HOSTS_POLICIES, name, options, beside)

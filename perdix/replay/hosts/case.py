@@ -85,7 +85,7 @@ def _contender(label: str) -> HostsContender:
     unit_min = whole(label, options, UNIT, "minutes", MOST_UNIT_MIN)
     interval_s = whole(label, options, TICK, "seconds")
     try:
-        build_hosts_policy(name, dict(options))
+        build_hosts_policy(name, dict(options), (UNIT, TICK))
     except (SettingsError, ValidationError) as error:
         raise SettingsError(f"policy '{label}': {error}") from None
     return HostsContender(label, name, options, unit_min, interval_s)

@@ -66,7 +66,7 @@ def _contender(label: str) -> DataflowContender:
     if name == "static":
         options = {"parallelism": options}
     try:
-        build_dataflow_policy(name, dict(options))
+        build_dataflow_policy(name, dict(options), (TICK,))
     except (SettingsError, ValidationError) as error:
         raise SettingsError(f"policy '{label}': {error}") from None
     return DataflowContender(label, name, options, interval_s)
