@@ -180,6 +180,11 @@ def test_bounds() -> None:
     full = dhalion().decide(situation({"split": 0.9}, {**RUNS, "count": 60}))
     assert (full.reason, full.parallelism["count"]) == (Reason.HOLD_AVOIDED, 60)
     assert dhalion(maximum=6).decide(situation({"split": 0.9})).parallelism["count"] == 6
+    few = situation({"split": 0.9}, slots=12)
+    assert dhalion().decide(few).parallelism["count"] == 6, "ten of twelve slots are taken"
+    assert dhalion().decide(replace(few, slots_shared=True)).parallelism["count"] == 12
+    none = dhalion().decide(replace(few, slots=10))
+    assert (none.reason, none.parallelism["count"]) == (Reason.HOLD_AVOIDED, 4)
     fixed = Dataflow(tuple(replace(operator, scalable=operator.name != "count") for operator in GRAPH))
     decision = dhalion().decide(replace(situation({"split": 0.9}), graph=fixed))
     assert "count: it holds its input back for 90% of the time; it is not to be scaled" in decision.sentence

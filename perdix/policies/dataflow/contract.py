@@ -30,8 +30,12 @@ class DataflowSituation:
     memory: Mapping[str, Any] = field(default_factory=dict)  # what the policy asked to remember with its last decision
 
     def most_instances(self, name: str) -> int | None:
-        """Return how many instances an operator can have: a shared slot holds one of each. ``None``: no limit."""
-        of_slots = self.slots if self.slots_shared else None
+        """Return how many instances an operator can have by its bound and the slots; ``None``: no limit.
+
+        A shared slot holds one of each operator; else those that the other operators leave are there.
+        """
+        others = 0 if self.slots_shared else sum(self.parallelism.values()) - self.parallelism[name]
+        of_slots = None if self.slots is None else self.slots - others
         return min((most for most in (self.graph[name].maximum, of_slots) if most is not None), default=None)
 
 
