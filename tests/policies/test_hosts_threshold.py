@@ -41,6 +41,21 @@ def test_an_instance_that_starts_counts() -> None:
     assert actions(Threshold().decide(replace(now, seen=waiting(0.0)))) == []
 
 
+def test_as_many_run_as_must_and_no_more_than_may() -> None:
+    bounded = replace(A, least=2, most=3)
+    for running, items, expected in (
+        (0, 0.0, [ONE, ONE]),
+        (1, 0.0, [ONE]),
+        (2, 0.0, []),
+        (2, 300.0, [ONE]),
+        (3, 300.0, []),
+        (3, 0.0, [StopInstance("A-1")]),
+    ):
+        placed = instances(A={"host-1": running})
+        now = situation([bounded], [host("host-1")], placed, seen=waiting(items))
+        assert actions(Threshold().decide(now)) == expected, (running, items)
+
+
 def test_the_last_instance_stays() -> None:
     now = situation([A], [host("host-1")], instances(A={"host-1": 1}))
     assert actions(Threshold().decide(now)) == []

@@ -62,20 +62,19 @@ class Threshold:
         return plan.decision(self.name, "Every queue is between the thresholds", {})
 
     def _scale_out(self, plan: Plan, name: str, queue: float | None) -> None:
-        fleet, options = plan.fleet, self.options
-        wanted, why = 0, "none of it runs"
-        if fleet.count(name) == 0:
-            wanted = 1
-        elif queue is not None and queue > options.queue_threshold:
+        fleet, options, of = plan.fleet, self.options, plan.situation.operators[name]
+        runs = fleet.count(name)
+        wanted, why = max(of.least, 1) - runs, "too few of it run" if runs else "none of it runs"
+        if wanted <= 0 and queue is not None and queue > options.queue_threshold:
             wanted = (2 if queue > options.queue_twice else 1) - fleet.starting(name)
-            why = f"{queue:,.0f} items wait"
+            wanted, why = wanted if of.most is None else min(wanted, of.most - runs), f"{queue:,.0f} items wait"
         for _ in range(wanted):
             if not plan.start(name, why):
                 return
 
     def _scale_in(self, plan: Plan, name: str, queue: float | None) -> None:
-        fleet = plan.fleet
-        if queue is None or queue >= self.options.queue_idle or fleet.starting(name) or plan.left(name) < 2:
+        fleet, least = plan.fleet, max(plan.situation.operators[name].least, 1)
+        if queue is None or queue >= self.options.queue_idle or fleet.starting(name) or plan.left(name) <= least:
             return
         held = [member.host_id for members in fleet.members.values() for member in members]
 
