@@ -10,6 +10,7 @@ from perdix.models.forecasting.contract import Forecast
 from perdix.policies.hosts.btu_forecast import BtuForecast, BtuForecastOptions
 from perdix.policies.hosts.contract import LeaseAgain, Migrate, ReleaseHost, Seen, StartInstance, StopInstance
 from perdix.policies.hosts.forecast_need import Draining, demand, highest_per_s
+from perdix.settings.stream_job import MOST_WORKERS
 from tests.policies.hosts_situation import NOW_S, UNIT_S, actions, forecast, host, instances, operator, situation
 
 A, B = operator("A"), operator("B")
@@ -37,6 +38,12 @@ def test_the_instances_carry_the_highest_rate_and_work_off_what_waits() -> None:
     assert needed(rising, use=0.75) == 12
     assert needed(replace(rising, queue_items=250.0)) == 12  # 9/s, and 2.5/s for what waits
     assert needed(seen(0.0, 0.0)) == 1
+
+
+def test_no_more_instances_are_asked_for_than_any_job_may_have() -> None:
+    found = demand(seen(1e300), NOW_S, 600.0, quantile=0.9, use=1.0, draining=Draining(100.0))
+    assert found is not None
+    assert found.instances == MOST_WORKERS
 
 
 def test_a_queue_is_worth_instances_while_they_cost_less_than_what_is_late_meanwhile() -> None:

@@ -8,8 +8,8 @@ import numpy as np
 from perdix.models.forecasting.contract import Forecast
 from perdix.policies.hosts.contract import Seen
 from perdix.policies.wording import per_s
+from perdix.settings.stream_job import MOST_WORKERS
 
-MOST_INSTANCES = 100_000
 ROUNDING = 1e-9
 
 
@@ -64,7 +64,7 @@ def demand(
     if highest is None:
         return None
     needed = max(highest / (each * use), highest / each + draining.instances(queue, highest, each))
-    return Demand(highest, int(min(max(1, math.ceil(needed - ROUNDING)), MOST_INSTANCES)))
+    return Demand(highest, math.ceil(min(max(1.0, needed - ROUNDING), MOST_WORKERS)))
 
 
 def highest_per_s(forecast: Forecast, now_s: float, ahead_s: float, quantile: float | None) -> float | None:
