@@ -25,6 +25,7 @@ from perdix.replay.asked import twin_and_trace
 from perdix.replay.campaign import Campaign, Setup, run_campaign
 from perdix.replay.case import BEST_STATIC
 from perdix.replay.contenders import contenders
+from perdix.replay.document import finite
 from perdix.replay.frontier.curve import REPORTED_AT
 from perdix.replay.outcome import Outcome, Recovery
 from perdix.settings.stream_job import ERROR_BUDGET, Bounds, Objectives
@@ -98,14 +99,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not asked.json:
             _markdown(rows)
     if asked.json:
-        print(json.dumps(rows, indent=1))
+        print(json.dumps(finite(rows), indent=1, allow_nan=False))
     return 1 if failures else 0
 
 
 def _check_frontier(asked: argparse.Namespace) -> int:
     rows = [row for name, peak, setup in _setups(asked) for row in checked(name, peak, setup)]
     if asked.json:
-        print(json.dumps(rows, indent=1))
+        print(json.dumps(finite(rows), indent=1, allow_nan=False))
         return 0
     _markdown(rows, digits=2)
     for twin in dict.fromkeys(row["twin"] for row in rows):

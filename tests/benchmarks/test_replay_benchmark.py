@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,19 @@ def test_a_replay_that_failed_is_reported_and_ends_with_1(
     monkeypatch.setattr(replay, "run_campaign", lambda *_, **__: failed)
     assert replay.main(how) == 1
     assert "FAILED hpa-80, seed 1: MemoryError" in capsys.readouterr().err
+
+
+def test_what_no_seed_knows_is_null_in_json(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    campaign = Campaign(setup(), (played("static-6", 1, of_frontier=None, clairvoyant_ratio=None),))
+    monkeypatch.setattr(replay, "DATA", tmp_path)
+    monkeypatch.setattr(replay, "_setups", lambda _: [("sine", 0.75, campaign.setup)])
+    monkeypatch.setattr(replay, "run_campaign", lambda *_, **__: campaign)
+    assert replay.main(["--json"]) == 0
+    said = capsys.readouterr().out
+    assert "NaN" not in said, "which is no JSON"
+    assert json.loads(said)[0]["of_frontier"] is None
 
 
 def test_a_prediction_is_near_that_is_a_quarter_or_three_seconds_off() -> None:
