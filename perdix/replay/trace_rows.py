@@ -267,7 +267,8 @@ def _time_s(cell: Any, tick_s: float | None = None) -> float | None:
     """
     if isinstance(cell, datetime):
         return (cell if cell.tzinfo else cell.replace(tzinfo=UTC)).timestamp()
-    text = as_iso(str(cell))
+    text = str(cell).removesuffix(".0")
+    text = as_iso(text) if tick_s is None else text
     number = _number(text)
     if number is not None:
         if not math.isfinite(number):

@@ -438,6 +438,16 @@ def test_dates_in_digits_alone_are_dates(tmp_path: Path, spelled: str) -> None:
     assert (trace.step_s, trace.length_s) == (3_600.0, 9 * 3_600.0)
 
 
+@pytest.mark.parametrize(
+    ("header", "first"), [("t_ns,rate\n", 20_260_131_000_000), ("elapsed_us,rate\n", 202_601_310_000)]
+)
+def test_digits_are_no_dates_in_a_column_that_names_its_unit(tmp_path: Path, header: str, first: int) -> None:
+    step = 60 * 10 ** (9 if "ns" in header else 6)
+    text = rows([(k - 5) * step + first for k in range(9)], range(5, 14), header=header)
+    trace = recorded(written(tmp_path, text))
+    assert (trace.step_s, trace.origin_s) == (60.0, None)
+
+
 def test_a_date_as_a_country_writes_it_may_stand_beside_the_time(tmp_path: Path) -> None:
     text = "ts;Datum;rate\n" + "".join(f"{1_700_000_000 + 60 * k};15.11.2023;{5 + k}\n" for k in range(9))
     assert recorded(written(tmp_path, text)).step_s == 60.0
