@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +33,10 @@ NUMBERS = ("", "step", "steps", "index", "idx", "i", "n", "row", "unnamed: 0", "
 DATED_S = 1e8  # as seconds, that is 1973: a number below it counts from the trace's own beginning
 TICKS_S = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 TICK = re.compile(
-    r"(?:\b|_)(?:(?P<d>d|days?)|(?P<h>h|hours?)|(?P<m>min|minutes?)|(?P<s>s|sec|seconds?)|(?P<ms>ms|milli(?:second)?s)"
+    r"(?<!/)(?<!per)(?<!per )(?:\b|_)"
+    r"(?:(?P<d>d|days?)|(?P<h>h|hours?)|(?P<m>min|minutes?)|(?P<s>s|sec|seconds?)|(?P<ms>ms|milli(?:second)?s)"
     r"|(?P<us>[uµμ]s|micro(?:second)?s)|(?P<ns>ns|nano(?:second)?s))\W*$"
-)  # how the name of a time column says its unit
+)  # how the name of a time column says its unit, and not that of a rate
 LOCAL_DATE = re.compile(  # as 31.1.2026, 1/31/26 or 2026/01/31
     r"\d{4}[./]\d\d?[./]\d|\d\d?([./-])\d\d?\1\d{4}(?!\d)|\d\d?/\d\d?/\d\d(?!\d)"
 )
@@ -164,7 +166,7 @@ def _columns(path: Path, names: Sequence[str], rows: Sequence[Row]) -> tuple[int
     """Return where times and rates are: by name, else the first that looks like times and the first number after.
 
     Where times are last, as the index of a pandas table in Parquet, it is the first number before. A date looks more
-    like a time than a number does, which may number the rows.
+    like a time than a number does, which may number the rows; so does a column that names its unit.
     """
     place, cells = rows[0]
     by_name = next((names.index(name) for name in TIMES if name in names), None)
@@ -172,10 +174,11 @@ def _columns(path: Path, names: Sequence[str], rows: Sequence[Row]) -> tuple[int
     looks = [k for k, cell in enumerate(cells) if k != named and _time_s(cell) is not None]
     dates = [k for k in looks if _number(cells[k]) is None]
     local = next((cell for cell in cells if isinstance(cell, str) and LOCAL_DATE.match(cell)), None)
-    by_unit = any(names and TICK.search(names[k]) for k in looks)
-    if local is not None and not dates and by_name not in looks and not by_unit:
+    clocks = [k for k in looks if _is_clock(names, rows, k)]
+    if local is not None and not dates and by_name not in looks and not clocks:
         raise SettingsError(f"{path}:{place}: '{local}' may be a date; write it as ISO, such as 2026-01-31T03:12:00Z")
-    time_at = next(iter(dates or looks), None) if by_name is None else by_name
+    counted = bool(looks) and _counts_up(rows, looks[0])
+    time_at = next(iter(dates or (counted and clocks) or looks), None) if by_name is None else by_name
     if by_name is None and len(cells) == 1 and _number(cells[0]) is not None:
         raise SettingsError(
             f"{path}:{place}: one column of rates and no times; give the time from row to row with --step, for example "
@@ -197,7 +200,8 @@ def _rate_without_times(path: Path, names: Sequence[str], rows: Sequence[Row]) -
     """Return where the rates are: by name, else the first column of numbers that does not number the rows."""
     place, cells = rows[0]
     dated = next((k for k, cell in enumerate(cells) if _number(cell) is None and _time_s(cell) is not None), None)
-    timed = next((names.index(name) for name in TIMES if name in names), dated)
+    clock = next((k for k in _numeric(cells) if dated is None and _is_clock(names, rows, k)), dated)
+    timed = next((names.index(name) for name in TIMES if name in names), clock)
     if timed is not None:
         what = f"in its column '{names[timed]}'" if names else f"such as {cells[timed]}"
         raise SettingsError(f"{path}:{place}: the file has times, {what}; leave --step out")
@@ -210,6 +214,14 @@ def _rate_without_times(path: Path, names: Sequence[str], rows: Sequence[Row]) -
     if not rates:
         raise SettingsError(f"{path}:{place}: no rate in {_shown(cells)}; the file must have a column of rates")
     return rates[0]
+
+
+def _is_clock(names: Sequence[str], rows: Sequence[Row], at: int) -> bool:
+    """Return whether a column's name says a unit of time, and its numbers rise from row to row."""
+    if not names or not TICK.search(names[at]):
+        return False
+    found = [_number(cells[at]) if at < len(cells) else None for _, cells in rows]
+    return all(before is not None and after is not None and before < after for before, after in pairwise(found))
 
 
 def _counts_up(rows: Sequence[Row], at: int) -> bool:

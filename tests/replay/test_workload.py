@@ -448,6 +448,32 @@ def test_digits_are_no_dates_in_a_column_that_names_its_unit(tmp_path: Path, hea
     assert (trace.step_s, trace.origin_s) == (60.0, None)
 
 
+@pytest.mark.parametrize("rate", ["records/s", "records_per_s", "records per s", "latency_ms"])
+def test_what_is_counted_per_second_is_no_time_that_hides_a_date(tmp_path: Path, rate: str) -> None:
+    text = f"Datum;{rate};cpu\n" + "".join(f"{k + 1}.1.2026;{500 + k % 3};{5 + k}\n" for k in range(9))
+    with pytest.raises(SettingsError, match=r"'1\.1\.2026' may be a date"):
+        recorded(written(tmp_path, text))
+
+
+@pytest.mark.parametrize("number", ["", "index", "k"])
+def test_times_beside_a_column_that_numbers_the_rows(tmp_path: Path, number: str) -> None:
+    """As pandas writes a table with its index: it was refused, and with --step the times were read as rates."""
+    path = written(tmp_path, f"{number},t_ms,load\n" + "".join(f"{k},{60_000 * k},{5 + k % 3}\n" for k in range(9)))
+    trace = recorded(path)
+    assert (trace.step_s, trace.rates.tolist()) == (60.0, [5.0, 6.0, 7.0] * 3)
+    with pytest.raises(SettingsError, match="the file has times, in its column 't_ms'; leave --step out"):
+        recorded(path, step_s=60.0)
+
+
+def test_a_load_that_rises_step_by_step_is_no_time(tmp_path: Path) -> None:
+    path = written(
+        tmp_path, "step,load_per_s,latency_ms\n" + "".join(f"{k},{100 + 2 * k},{5 + k % 3}\n" for k in range(9))
+    )
+    with pytest.raises(SettingsError, match="the column 'step' numbers the rows"):
+        recorded(path)
+    assert recorded(path, step_s=60.0).rates.tolist() == [100.0 + 2 * k for k in range(9)]
+
+
 def test_a_date_as_a_country_writes_it_may_stand_beside_the_time(tmp_path: Path) -> None:
     text = "ts;Datum;rate\n" + "".join(f"{1_700_000_000 + 60 * k};15.11.2023;{5 + k}\n" for k in range(9))
     assert recorded(written(tmp_path, text)).step_s == 60.0
