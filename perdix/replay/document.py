@@ -273,6 +273,7 @@ def spreads(values: Sequence[Any]) -> dict[str, Any] | None:
     if all(isinstance(value, Mapping) for value in values):
         return {name: spreads([value[name] for value in values]) for name in values[0]}
     known = [float(value) for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
+    known = [value for value in known if math.isfinite(value)]
     if not known:
         return None
     sd = float(np.std(known, ddof=1)) if len(known) > 1 else None

@@ -93,6 +93,21 @@ def test_start_and_skew_change_the_dataflow(call: Call) -> None:
     assert one["balanced_optimum"]["count"] in (5, 11), "of the phase that it ends in"
 
 
+def test_rates_that_nothing_sustains_have_no_least_to_compare_with(call: Call, tmp_path: Path) -> None:
+    """The command ended in a traceback below hours of results, and MLflow was given nothing for a number."""
+    file = tmp_path / "narrow.yaml"
+    file.write_text(
+        "name: narrow\nslots: 2\noperators:\n  lines:\n    source: {phases: [{per_s: 1000}]}\n"
+        "  count: {inputs: [lines], capacity_per_s: 100}\n"
+    )
+    found = call("operators", str(file), "--policy", "ds2", "--hours", "0.05", "--workers", "1", "--out", str(tmp_path))
+    assert found.exit_code == 0
+    assert "nothing sustains it" in found.output
+    document = json.loads((tmp_path / "replay.json").read_text())
+    assert document["results"][0]["instance_ratio"] is None
+    assert "instance_ratio" not in document["summary"][0]
+
+
 def test_ds2_reads_what_the_twin_logs_in_the_originals_formats(tmp_path: Path) -> None:
     twin = DataflowTwin(load_dataflow("heron-wordcount"))
     files = write_ds2_logs(twin, tmp_path, epochs=1, interval_s=60)

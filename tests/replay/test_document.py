@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from perdix.replay.campaign import Campaign, Setup
 from perdix.replay.clairvoyant.bound import Clairvoyant
 from perdix.replay.contenders import contenders
-from perdix.replay.document import document, folder_name, result, slug, summary, write_series
+from perdix.replay.document import document, folder_name, result, slug, spreads, summary, write_series
 from perdix.replay.frontier.curve import Frontier
 from perdix.replay.frontier.programme import Plan
 from perdix.replay.outcome import Course, Latency, Outcome, Played, Recovery
@@ -150,6 +150,11 @@ def test_the_summary_spreads_every_figure_over_the_seeds(campaign: Campaign) -> 
     assert daedalus["held"] == 2
     assert static == {"policy": "static-12:tick_s=30", "seeds": 0, "held": 0}
     assert fixed == {"policy": "best-static", "seeds": 0, "held": 0}
+
+
+def test_a_seed_that_does_not_know_a_figure_leaves_it_to_the_others() -> None:
+    assert spreads([float("nan"), 2.0, None, 4.0]) == {"mean": 3.0, "sd": pytest.approx(2**0.5), "min": 2.0, "max": 4.0}
+    assert spreads([float("nan"), float("inf")]) is None
 
 
 def test_a_result_says_whether_the_objective_was_held_and_the_best_fixed_size_its_workers() -> None:
