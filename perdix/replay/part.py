@@ -83,7 +83,7 @@ def busiest(trace: Trace, hours: float) -> Trace:
     begin_s = float(begins_s[chosen])
     note = (
         f"replayed is {when(trace, begin_s, begin_s + span_s)}: of the trace's {in_words(trace.length_s)} the "
-        f"{in_words(span_s)} with the highest mean rate ({means[chosen] / trace.peak:.0%} of the peak); --from and "
+        f"{in_words(span_s)} with the highest mean rate ({means[chosen]:.0%} of the peak); --from and "
         "--to choose another part"
     )
     return replace(trace, begin_s=begin_s, notes=(*trace.notes, note))
@@ -119,9 +119,9 @@ def _offset_s(trace: Trace, option: str, text: str) -> float:
 
 
 def _amount(trace: Trace, at_s: np.ndarray) -> np.ndarray:
-    """Return what has arrived between the first row and each time, shape of ``at_s``; in the trace's own unit."""
+    """Return what has arrived between the first row and each time, shape of ``at_s``; the peak is 1/s."""
     times_s = np.append(trace.times_s, trace.length_s)
-    rates = np.append(trace.rates, trace.rates[0])
+    rates = np.append(trace.rates, trace.rates[0]) / trace.peak
     until = np.concatenate(([0.0], np.cumsum(np.diff(times_s) * (rates[1:] + rates[:-1]) / 2.0)))
     row = np.clip(np.searchsorted(times_s, at_s, side="right") - 1, 0, len(times_s) - 1)
     there = np.interp(at_s, times_s, rates)

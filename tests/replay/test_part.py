@@ -34,6 +34,13 @@ def test_by_default_it_is_the_window_with_the_highest_mean_rate_and_that_is_said
     assert "--from and --to" in note
 
 
+@pytest.mark.parametrize("unit", [1e-300, 1e303])
+def test_the_busiest_window_is_the_same_in_any_unit(unit: float) -> None:
+    trace = trace_of_days()
+    same = replace(trace, rates=trace.rates * unit, peak=trace.peak * unit)
+    assert part_of(same)[0].begin_s == part_of(trace)[0].begin_s
+
+
 def test_no_window_of_that_length_is_busier() -> None:
     rng = np.random.default_rng(3)
     times_s = np.arange(500) * 60.0
