@@ -8,6 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -514,6 +516,14 @@ def test_an_epoch_time_has_the_unit_of_its_size_whatever_its_name(tmp_path: Path
         text = rows([(1_770_000_000 + 60 * k) * factor for k in range(4)], RATES, header=f"{name},rate\n")
         trace = recorded(written(tmp_path, text))
         assert (trace.step_s, trace.origin_s) == (60.0, 1_770_000_000.0)
+
+
+def test_times_of_parquet_in_another_unit_than_they_say_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "trace.parquet"
+    times = pa.array([1_770_000_000_000 + 60_000 * k for k in range(4)], pa.timestamp("s"))
+    pq.write_table(pa.table({"time": times, "rate": RATES}), path)
+    with pytest.raises(SettingsError, match="cannot be read as Parquet: date value out of range"):
+        recorded(path)
 
 
 def test_a_time_may_stand_after_its_rate(tmp_path: Path) -> None:
