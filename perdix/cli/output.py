@@ -105,7 +105,7 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) 
     texts = [[number(cell) if isinstance(cell, int | float) else str(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(columns, *texts, strict=True)]
     room = console.width - sum(widths[:-1]) - 3 * len(widths) - 1  # a line, and a space on either side of each
-    below = widths[-1] > LEAST_ROOM > room
+    below = max((len(row[-1]) for row in texts), default=0) > LEAST_ROOM > room
     grid = Table(title=title, title_justify="left", header_style="bold")
     for index, column in enumerate(columns[:-1] if below else columns):
         numeric = index > 0 and all(isinstance(row[index], int | float) or _numeric(str(row[index])) for row in rows)

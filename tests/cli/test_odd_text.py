@@ -53,6 +53,18 @@ def test_a_sentence_is_not_squeezed_into_the_rest_of_a_narrow_line(
     assert max(map(len, said.splitlines())) <= width
 
 
+def test_numbers_stay_in_their_column_however_long_its_name_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(console, "_width", 80)
+    monkeypatch.setattr(console, "_height", 50)
+    columns = ["at", "mean", "p50", "p90", "p95", "highest until then, p90"]
+    table("workload", columns, [["2026-06-01 08:00:01Z", 77_885.0, 77_937.0, 78_862.0, 79_171.0, 79_380.0]])
+    said = capsys.readouterr().out
+    assert "highest" in said
+    assert "08:00:01Z: 79,380" not in said
+
+
 def run_perdix(home: Path, *arguments: str, encoding: str = "utf-8") -> subprocess.CompletedProcess[bytes]:
     environment = {
         **os.environ,
