@@ -54,7 +54,7 @@ def _complained(home: Home) -> set[str]:  # noqa: ARG001 - of each home its own
     return set()
 
 
-def _interval_s() -> int:
+def interval_s() -> int:
     """Return seconds between ticks; each tick reports settings that cannot be read, and goes on without them."""
     try:
         return round(load_product_settings().control.tick_interval_s)
@@ -65,7 +65,7 @@ def _interval_s() -> int:
 @dg.sensor(
     name="control_loop",
     job_name=review_jobs.name,
-    minimum_interval_seconds=_interval_s(),
+    minimum_interval_seconds=interval_s(),
     default_status=(
         dg.DefaultSensorStatus.RUNNING if os.environ.get(AUTOSTART) == "1" else dg.DefaultSensorStatus.STOPPED
     ),

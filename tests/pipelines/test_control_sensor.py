@@ -17,7 +17,21 @@ from perdix.settings.home import job_file_to_write
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", (dg.BetaWarning, dg.PreviewWarning))
-    from perdix.pipelines.control_sensor import MOST_JOBS, control_loop, tick_metadata, tick_sentence
+    from perdix.pipelines.control_location import build_control_defs
+    from perdix.pipelines.control_sensor import DECISIONS, MOST_JOBS, control_loop, tick_metadata, tick_sentence
+
+
+@pytest.mark.parametrize(("interval_s", "fails_after_s"), [(60, 300), (600, 3_000), (1, 300)])
+def test_decisions_are_late_by_the_interval_of_ticks(
+    interval_s: int, fails_after_s: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PERDIX_CONF", str(tmp_path))
+    (tmp_path / "perdix.yaml").write_text(f"control: {{tick_interval_s: {interval_s}}}")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", (dg.BetaWarning, dg.PreviewWarning))
+        policy = build_control_defs().resolve_assets_def(DECISIONS).specs_by_key[DECISIONS].freshness_policy
+    assert policy is not None
+    assert policy.fail_window.to_timedelta().total_seconds() == fails_after_s
 
 
 def report(**running: int | None) -> FleetReport:
