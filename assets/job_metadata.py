@@ -1,5 +1,7 @@
 """One job's last hours as Dagster metadata: why, the picture, and the numbers that its page plots over time."""
 
+import html
+import re
 from typing import Any
 
 import dagster as dg
@@ -28,13 +30,26 @@ def metadata_of(course: JobCourse) -> dict[str, Any]:
         "error_budget_left_percent": None if course.budget_left is None else 100.0 * course.budget_left,
     }
     return {
-        "why": dg.MetadataValue.md(f"```\n{render(why, now_s=course.now_s)}\n```"),
+        "why": dg.MetadataValue.md(_wrapping(render(why, now_s=course.now_s))),
         **({} if drawn is None else {"picture": picture(drawn, f"the last hours of {course.job.name}")}),
         **({} if drawn is not None else {"no picture": dg.MetadataValue.text(course.unread)}),
         **({} if entry is None else {"workers": entry.intent.scale_out, "now": entry.intent.sentence}),
         "rescales": len(course.rescales),
         **{name: round(value, 3) for name, value in numbers.items() if value is not None},
     }
+
+
+def _wrapping(text: str) -> str:
+    """Return an explanation as Markdown: a code block would not wrap, but be cut off at the edge of the page."""
+    found, in_table = list[str](), False
+    for line in html.escape(text, quote=False).splitlines():
+        cells = re.split(" {2,}", line.strip(), maxsplit=2)
+        if cells[0] == "workers":  # the head of the table
+            found += ["", f"| {' | '.join(cells)} |", "|---:|---:|---|"]
+        else:
+            found += [f"| {' | '.join(cells)} |"] if in_table and line.startswith("  ") else ["", line.strip()]
+        in_table = cells[0] == "workers" or (in_table and line.startswith("  "))
+    return "\n".join(found).strip()
 
 
 LIKELY = 0.9  # what stays below it with this probability is drawn above the mean

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import dagster as dg
+from pydantic import Field
 
 from perdix.assets.partitions import stream_jobs
 from perdix.assets.resources import Workspace
@@ -12,10 +13,10 @@ MOST = 20  # jobs of one run
 
 
 class Reviewed(dg.Config):
-    """Which jobs, by name, and how many hours."""
+    """Which jobs, and how much of their past."""
 
-    jobs: list[str]
-    hours: float = 6.0
+    jobs: list[str] = Field(description="By name.")
+    hours: float = Field(6.0, gt=0, le=168, description="Until now, that are read and drawn.")
 
 
 @dg.op(

@@ -23,7 +23,7 @@ from tests.control.rig import HIGH, LOW, constant, parameters
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", (dg.BetaWarning, dg.PreviewWarning))
     from perdix.pipelines.control_sensor import control_loop
-    from perdix.pipelines.rescaled_jobs import MOST, review_jobs, review_of
+    from perdix.pipelines.rescaled_jobs import MOST, Reviewed, review_jobs, review_of
 
 START_S, PAST_S = 1_772_000_000, 1_800
 JOB = """
@@ -109,7 +109,10 @@ def test_a_tick_that_rescaled_asks_for_a_run_that_shows_why(sensor: Sensor) -> N
     made = sensor.run(request)
     assert list(made) == ["busy"]
     metadata = made["busy"].metadata
-    assert "busy: 3 to 8 workers." in str(metadata["why"].value)
+    why = str(metadata["why"].value)
+    assert "busy: 3 to 8 workers." in why
+    assert "\n\n| workers | can process | verdict |\n|---:|---:|---|\n| " in why, "a table, whose cells wrap"
+    assert "```" not in why
     assert metadata["workers"].value > 3
     assert metadata["rescales"].value == 1
     assert metadata["late_percent"].value > 0
@@ -127,6 +130,12 @@ def test_any_job_can_be_reviewed_by_hand_also_one_without_metrics_or_file(sensor
     assert "picture" in made["steady"].metadata
     assert made["steady"].metadata["rescales"].value == 0
     assert "no picture" in made["silent"].metadata
+
+
+@pytest.mark.parametrize("hours", [0.0, -1.0, 169.0, 1e300])
+def test_hours_that_cannot_be_drawn_are_refused_before_anything_is_read(hours: float) -> None:
+    with pytest.raises(ValueError, match="hours"):
+        Reviewed(jobs=["busy"], hours=hours)
 
 
 def test_a_run_reviews_so_many_jobs_at_most_and_names_the_others(
