@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 CAUGHT_UP_PARTS = 48
+MINUTE, WITHIN_S = re.compile(r"[T ]\d\d:\d\d(?=$|[-+Z])"), 59.999
 INGEST_FIRST = "ingest its exports first: perdix ingest FILES --job NAME"
 
 
@@ -186,7 +188,7 @@ def _show_forecast(job: str, made: Forecast, version: int, model: Forecaster, sa
         ]
         for k in picked
     ]
-    columns = ["at", "mean", "p50", "p90", "p95", "highest until then, p90"]
+    columns = ["at", "mean", "p50", "p90", "p95", "peak, p90"]
     table(f"workload of {job}, records/s: {made.family} ({known_as})", columns, rows)
     bounds = ", ".join(f"p{100 * p:.0f} {number(made.maximum_per_s(None, p))}" for p in (0.5, 0.9, 0.95))
     for line in said:
@@ -201,7 +203,7 @@ def _show_forecast(job: str, made: Forecast, version: int, model: Forecaster, sa
 
 def explain(
     job: JobArgument,
-    at: Annotated[str | None, typer.Option("--at", help="Moment, for example 2026-01-31T03:12:00Z.")] = None,
+    at: Annotated[str | None, typer.Option("--at", help="Moment or minute, for example 2026-01-31T03:12Z.")] = None,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="All that was seen, believed, examined and rejected.")
     ] = False,
@@ -209,7 +211,7 @@ def explain(
 ) -> None:
     """Say in a sentence what is wanted of a job and why, with the sizes around it; --verbose shows all of it.
 
-    Example: perdix explain ads --at 2026-01-31T03:12:00Z
+    Example: perdix explain ads --at 2026-01-31T03:12Z
     """
     from perdix.control.clock import WallClock
     from perdix.control.explain import explain as explained
@@ -284,13 +286,15 @@ def _share(value: float | None) -> str:
 
 
 def _moment(text: str) -> float:
+    """Return epoch seconds, of a minute its end: whoever asks by the minute means what was decided within it."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise UserError(f"--at {text}: not a moment; write it as 2026-01-31T03:12:00Z") from None
+        raise UserError(f"--at {text}: not a moment; write it as 2026-01-31T03:12Z") from None
     if moment.year > LAST_YEAR:
         raise UserError(f"--at {text}: after the year {LAST_YEAR}; leave --at out for what holds now")
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    at_s = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    return at_s + WITHIN_S if MINUTE.search(text) else at_s
 
 
 def _or_user_error(make: Callable[[], T]) -> T:

@@ -264,6 +264,30 @@ def test_explain_reads_the_pause_of_the_job_file(
     file.unlink()
 
 
+@pytest.mark.parametrize(
+    ("at", "until"),
+    [
+        ("2026-01-31T03:12:00Z", "03:12:00"),
+        ("2026-01-31T03:12Z", "03:12:59.999"),
+        ("2026-01-31 03:12", "03:12:59.999"),
+        ("2026-01-31T04:12+01:00", "03:12:59.999"),
+        ("2026-01-31T04:12:10+01:00", "03:12:10"),
+        ("2026-01-31", "00:00"),
+    ],
+)
+def test_who_asks_by_the_minute_is_answered_what_was_decided_within_it(
+    at: str, until: str, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PERDIX_HOME", str(home))
+    file = home / "jobs" / "ads.yaml"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("{}\n")
+    app(["explain", "ads", "--at", at, "--json"], standalone_mode=False)
+    said = json.loads(capsys.readouterr().out)
+    assert said["at_s"] == pytest.approx(datetime.fromisoformat(f"2026-01-31T{until}+00:00").timestamp(), abs=1e-6)
+    file.unlink()
+
+
 @pytest.mark.parametrize("name", ["capacity", "forecast"])
 def test_a_job_with_a_prometheus_but_without_history_is_not_called_unknown(
     name: str, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -58,7 +58,7 @@ def test_numbers_stay_in_their_column_however_long_its_name_is(
 ) -> None:
     monkeypatch.setattr(console, "_width", 80)
     monkeypatch.setattr(console, "_height", 50)
-    columns = ["at", "mean", "p50", "p90", "p95", "highest until then, p90"]
+    columns = ["at", "mean", "p50", "p90", "p95", "what is the highest until then"]
     table("workload", columns, [["2026-06-01 08:00:01Z", 77_885.0, 77_937.0, 78_862.0, 79_171.0, 79_380.0]])
     said = capsys.readouterr().out
     assert "highest" in said
