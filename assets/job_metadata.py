@@ -88,7 +88,8 @@ def _title(course: JobCourse) -> str:
     late = "" if course.late_share is None else f"; late in {course.late_share:.1%} of the time"
     left = "" if course.budget_left is None else f"; {course.budget_left:.0%} of the error budget is left"
     count = len(course.rescales)
-    return f"{course.job.name}: {count} rescale{'' if count == 1 else 's'} (green: out, orange: in){late}{left}"
+    rescales = f"{count} rescale{'' if count == 1 else 's'} by perdix"
+    return f"{course.job.name}: {rescales} (green: out, orange: in){late}{left}"
 
 
 def _load(axes: Axes, times: np.ndarray, course: JobCourse, window: Window) -> None:

@@ -20,6 +20,7 @@ from perdix.assets.partitions import one_run, stream_jobs
 from perdix.assets.refresh import Refresh
 from perdix.assets.resources import Spark, Workspace
 from perdix.control.clock import WallClock
+from perdix.settings.moments import moment
 
 if TYPE_CHECKING:
     from perdix.telemetry.live_range import PulledRange
@@ -37,8 +38,14 @@ COLUMNS = ("job", "from", "until", "samples", "problems")
     kinds={"prometheus", "spark"},
     pool="spark",
     check_specs=[
-        dg.AssetCheckSpec(COMPLETE, asset=NAME, partitions_def=stream_jobs),
-        dg.AssetCheckSpec(SOUND, asset=NAME, partitions_def=stream_jobs),
+        dg.AssetCheckSpec(name, asset=NAME, partitions_def=stream_jobs, description=meaning)
+        for name, meaning in (
+            (
+                COMPLETE,
+                "Not all could be pulled or observed: the column problems says why. What there is is trained on.",
+            ),
+            (SOUND, "An expectation of samples or observations does not hold; the result names it."),
+        )
     ],
 )
 def recent_range(context: dg.AssetExecutionContext, workspace: Workspace, spark: Spark) -> dg.MaterializeResult:
@@ -82,8 +89,8 @@ def _result(context: dg.AssetExecutionContext, pulled: list["PulledRange"], refr
     for pull in pulled:
         own: dict[str, Any] = {
             "job": pull.job,
-            "from": datetime.fromtimestamp(pull.from_s, UTC).isoformat(timespec="seconds"),
-            "until": datetime.fromtimestamp(pull.until_s, UTC).isoformat(timespec="seconds"),
+            "from": moment(pull.from_s),
+            "until": moment(pull.until_s),
             "samples": pull.samples,
             "problems": "; ".join([*pull.problems, *refresh.problems[pull.job]]),
         }

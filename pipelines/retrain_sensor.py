@@ -12,7 +12,12 @@ from perdix.pipelines.orphans import end_orphans
 RUN_KEY = "dagster/run_key"
 
 
-@dg.sensor(job=train, minimum_interval_seconds=30, default_status=dg.DefaultSensorStatus.RUNNING)
+@dg.sensor(
+    job=train,
+    minimum_interval_seconds=30,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    description="A training of each job whose forecasts have drifted, once they can be judged on its new load.",
+)
 def retrain_on_drift(
     context: dg.SensorEvaluationContext, workspace: Workspace
 ) -> Iterator[dg.RunRequest | dg.SkipReason]:

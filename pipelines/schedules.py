@@ -27,6 +27,7 @@ NOTHING_NEW = "what was landed is ingested already, and no job file names a Prom
     job=ingest_day,
     cron_schedule="10 0 * * *",
     execution_timezone="UTC",
+    description="The day that has just ended: pulled from each job's Prometheus, and what was landed by hand.",
     default_status=dg.DefaultScheduleStatus.RUNNING,
 )
 def daily_ingest(context: dg.ScheduleEvaluationContext, workspace: Workspace) -> dg.RunRequest | dg.SkipReason:
@@ -45,6 +46,7 @@ def daily_ingest(context: dg.ScheduleEvaluationContext, workspace: Workspace) ->
     job=train,
     cron_schedule=load_product_settings().training.cron,
     execution_timezone="UTC",
+    description="Every stream job in one run, at training.cron; what the lake lacks is pulled first.",
     default_status=dg.DefaultScheduleStatus.RUNNING,
 )
 def daily_training(context: dg.ScheduleEvaluationContext, workspace: Workspace) -> dg.RunRequest | dg.SkipReason:

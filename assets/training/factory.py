@@ -98,9 +98,14 @@ def build_training(model: Model) -> list[dg.AssetsDefinition]:
         kinds={"mlflow"},
         pool="registry",
         check_specs=[
-            dg.AssetCheckSpec("every_job_has_a_champion", asset=f"{model.name}_champions", partitions_def=stream_jobs)
+            dg.AssetCheckSpec(
+                "every_job_has_a_champion",
+                asset=f"{model.name}_champions",
+                partitions_def=stream_jobs,
+                description="A job without a champion is planned by fallbacks; its verdict says what it lacks.",
+            )
         ],
-        description=f"The gate: the {model.name} fleet registered in MLflow, and who of it is champion.",
+        description=f"The gate: registers the {model.name} fleet in MLflow, and promotes what beats a job's champion.",
     )
     def champions(context: dg.AssetExecutionContext, workspace: Workspace) -> dg.MaterializeResult:
         return _publish(context, workspace, model)

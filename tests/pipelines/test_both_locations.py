@@ -30,6 +30,18 @@ def test_both_hold_what_each_holds() -> None:
     assert {sensor.name for sensor in both.sensors or ()} == {"control_loop", "retrain_on_drift"}
 
 
+def test_whatever_has_a_page_says_what_it_is() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", (dg.BetaWarning, dg.PreviewWarning))
+        both = both_locations.both()
+    graph, named = both.resolve_asset_graph(), both.get_repository_def()
+    said = {str(key.to_user_string()): graph.get(key).description for key in graph.get_all_asset_keys()}
+    said |= {str(key): graph.get_check_spec(key).description for key in graph.asset_check_keys}
+    of_time = (*named.sensor_defs, *named.schedule_defs)
+    said |= {each.name: each.description for each in (*of_time, *named.get_all_jobs()) if "__" not in each.name}
+    assert [name for name, text in said.items() if not text] == []
+
+
 def test_the_project_names_modules_that_there_are() -> None:
     named = tomllib.loads((PROJECT / "pyproject.toml").read_text())["tool"]["dg"]["project"]
     for key in ("root_module", "code_location_target_module", "defs_module"):
