@@ -34,12 +34,16 @@ def dev(
     from perdix.cli import runs
     from perdix.cli.twin_jobs import write_twin_jobs
     from perdix.models.registry import prepare
+    from perdix.models.registry.tracking import is_server, without_password
 
     registry = prepare(place)
     with runs.instance(place):
         pass
     ports = {"dagster": free_port(3000), "mlflow": free_port(5000), "twin": free_port(9099)}
     urls = {name: f"http://{LOOPBACK}:{port}" for name, port in ports.items()}
+    if is_server(place.mlflow_url):  # which has pages of its own, and is no store for another server
+        del ports["mlflow"]
+        urls["mlflow"] = without_password(place.mlflow_url)
     with Processes(place.root / "logs") as processes:
         _start(processes, place, ports, hours)
         processes.wait_until_answers("twin", f"{urls['twin']}/-/healthy")
@@ -47,7 +51,8 @@ def dev(
         if not as_json:
             say_lives(jobs, urls["twin"])
             console.print("waiting for MLflow and Dagster (half a minute) ...")
-        processes.wait_until_answers("mlflow", urls["mlflow"])
+        if "mlflow" in ports:
+            processes.wait_until_answers("mlflow", urls["mlflow"])
         processes.wait_until_answers("dagster", f"{urls['dagster']}/server_info", timeout_s=240)
         experiments = replace(registry, ui_url=urls["mlflow"]).experiment_urls()
         document = {"urls": urls, "experiments": experiments, "jobs": jobs, "logs": processes.logs}
@@ -71,7 +76,7 @@ def _show(urls: dict[str, str], experiments: dict[str, str], jobs: list[str], lo
         f"Dagster  {urls['dagster']}  (sensor control_loop ticks every minute)\n"
         f"MLflow   {urls['mlflow']}\n{pages}"
         f"twin     {urls['twin']}/api/v1/query?query=scale_out\n"
-        f"champions: each night at {training.cron} (cron, UTC), after a drift, or now: perdix train\n"
+        f"champions: at {training.cron} (cron, UTC), after a drift, or now: perdix train\n"
         f"in another shell: perdix jobs; perdix explain {jobs[0]}\n"
         f"logs: {logs}; Ctrl-C ends all",
         soft_wrap=True,
@@ -84,7 +89,6 @@ def _start(processes: Processes, place: Home, ports: dict[str, int], hours: floa
         "PERDIX_HOME": str(place.root),
         "DAGSTER_HOME": str(place.dagster),
         "PERDIX_AUTOSTART": "1",
-        "PERDIX_MLFLOW_UI": f"http://{LOOPBACK}:{ports['mlflow']}",
         "MLFLOW_DISABLE_TELEMETRY": "true",
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # else it starts seven processes that wait for GenAI jobs
         "GX_ANALYTICS_ENABLED": "false",
@@ -93,8 +97,10 @@ def _start(processes: Processes, place: Home, ports: dict[str, int], hours: floa
     }
     twin = ["--host", LOOPBACK, "--port", str(ports["twin"]), "--hours", str(hours)]
     processes.start("twin", [python, "-m", "perdix.twin.serve", *twin], environment)
-    mlflow = ["--host", LOOPBACK, "--port", str(ports["mlflow"]), "--workers", "1"]
-    stores = ["--backend-store-uri", place.mlflow_url, "--default-artifact-root", place.mlflow_artifacts.as_uri()]
-    processes.start("mlflow", [python, "-m", "mlflow", "server", *mlflow, *stores], environment)
+    if "mlflow" in ports:
+        environment["PERDIX_MLFLOW_UI"] = f"http://{LOOPBACK}:{ports['mlflow']}"
+        mlflow = ["--host", LOOPBACK, "--port", str(ports["mlflow"]), "--workers", "1"]
+        stores = ["--backend-store-uri", place.mlflow_url, "--default-artifact-root", place.mlflow_artifacts.as_uri()]
+        processes.start("mlflow", [python, "-m", "mlflow", "server", *mlflow, *stores], environment)
     workspace = ["-w", str(PACKAGE / "workspace.yaml"), "-h", LOOPBACK, "-p", str(ports["dagster"])]
     processes.start("dagster", [python, "-m", "dagster", "dev", *workspace], environment)

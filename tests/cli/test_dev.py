@@ -1,0 +1,54 @@
+"""What ``perdix dev`` starts, and where it says that things are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+
+import pytest
+
+from perdix.cli.dev import dev
+from perdix.cli.processes import Processes
+
+
+@dataclass(frozen=True)
+class Reached:
+    ui_url: str = ""
+
+    def experiment_urls(self) -> dict[str, str]:
+        return {}
+
+
+@pytest.mark.parametrize(
+    ("store", "started", "pages"),
+    [
+        ("", ["twin", "mlflow", "dagster"], "MLflow   http://127.0.0.1:"),
+        ("https://me:secret@mlflow.example", ["twin", "dagster"], "mlflow.example"),
+    ],
+)
+def test_a_shared_mlflow_server_is_shown_and_no_second_one_started(
+    store: str,
+    started: list[str],
+    pages: str,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("PERDIX_HOME", str(tmp_path_factory.mktemp("home")))
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", store)
+    monkeypatch.setattr("perdix.models.registry.prepare", lambda *_: Reached())
+    monkeypatch.setattr("perdix.cli.runs.instance", lambda *_: nullcontext())
+    begun: dict[str, Sequence[str]] = {}
+
+    def start(_: Processes, name: str, command: Sequence[str], __: Mapping[str, str]) -> None:
+        begun[name] = command
+
+    monkeypatch.setattr(Processes, "start", start)
+    monkeypatch.setattr(Processes, "wait_until_answers", lambda *_, **__: None)
+    monkeypatch.setattr(Processes, "watch", lambda _: None)
+    dev(hours=0.0, act=False)
+    assert list(begun) == started
+    said = capsys.readouterr().out
+    assert pages in said
+    assert "secret" not in said
