@@ -100,7 +100,8 @@ def _start(processes: Processes, place: Home, ports: dict[str, int], hours: floa
     if "mlflow" in ports:
         environment["PERDIX_MLFLOW_UI"] = f"http://{LOOPBACK}:{ports['mlflow']}"
         mlflow = ["--host", LOOPBACK, "--port", str(ports["mlflow"]), "--workers", "1"]
-        stores = ["--backend-store-uri", place.mlflow_url, "--default-artifact-root", place.mlflow_artifacts.as_uri()]
-        processes.start("mlflow", [python, "-m", "mlflow", "server", *mlflow, *stores], environment)
+        artifacts = ["--default-artifact-root", place.mlflow_artifacts.as_uri()]
+        store = {"MLFLOW_BACKEND_STORE_URI": place.mlflow_url}  # a password in a command is everybody's to read
+        processes.start("mlflow", [python, "-m", "mlflow", "server", *mlflow, *artifacts], environment | store)
     workspace = ["-w", str(PACKAGE / "workspace.yaml"), "-h", LOOPBACK, "-p", str(ports["dagster"])]
     processes.start("dagster", [python, "-m", "dagster", "dev", *workspace], environment)

@@ -24,6 +24,7 @@ class Reached:
     ("store", "started", "pages"),
     [
         ("", ["twin", "mlflow", "dagster"], "MLflow   http://127.0.0.1:"),
+        ("postgresql://me:secret@db.example/mlflow", ["twin", "mlflow", "dagster"], "MLflow   http://127.0.0.1:"),
         ("https://me:secret@mlflow.example", ["twin", "dagster"], "mlflow.example"),
     ],
 )
@@ -49,6 +50,7 @@ def test_a_shared_mlflow_server_is_shown_and_no_second_one_started(
     monkeypatch.setattr(Processes, "watch", lambda _: None)
     dev(hours=0.0, act=False)
     assert list(begun) == started
+    assert "secret" not in str(begun), "a password in a command is everybody's to read"
     said = capsys.readouterr().out
     assert pages in said
     assert "secret" not in said
