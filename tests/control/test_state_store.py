@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import signal
 import sqlite3
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -217,3 +218,19 @@ def test_pruning_bounds_the_store_and_keeps_what_is_desired(store: StateStore) -
     assert (
         store.prune(now_s, Retention(decisions_s=30 * day, quiet_s=10 * day, journal_s=5 * day, ticks_s=5 * day)) == 0
     )
+
+
+def test_a_store_that_cannot_be_opened_names_what_helps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    damaged = tmp_path / "state.db"
+    StateStore(f"sqlite:///{damaged}").close()
+    whole = damaged.read_bytes()
+    for left in (whole[:9_000], b"no database" * 900):
+        damaged.write_bytes(left)
+        for beside in tmp_path.glob("state.db-*"):
+            beside.unlink()
+        with pytest.raises(StateError, match="put a backup in its place"):
+            StateStore(f"sqlite:///{damaged}")
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    for scheme in ("postgresql", "postgres"):
+        with pytest.raises(StateError, match=r"pip install 'psycopg\[binary\]'"):
+            StateStore(f"{scheme}://me@127.0.0.1:1/perdix")

@@ -4,6 +4,7 @@ Portable SQL only: SQLite (WAL) by default, PostgreSQL when shared. Times are ep
 """
 
 import logging
+import re
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -46,6 +47,8 @@ _READS = "BEGIN"
 # waiting when another one wrote in between.
 _WRITES = "BEGIN IMMEDIATE"
 FIX = "check PERDIX_STATE_URL, that it can be written, and that its disk has room"
+NO_DRIVER = "install what it needs: pip install 'psycopg[binary]' for postgresql://"
+DAMAGED = "put a backup in its place, or move the file away to begin anew, without pauses and what was learned"
 
 metadata = sa.MetaData()
 
@@ -226,9 +229,15 @@ class StateError(PlainError):
 def url_of(text: str) -> sa.URL:
     """Return an SQLAlchemy URL. Raises ``StateError`` that quotes nothing: a password may stand anywhere."""
     try:
-        return sa.make_url(text)
+        return sa.make_url(re.sub("^postgres:", "postgresql:", text))  # libpq knows both
     except (ArgumentError, ValueError):  # ValueError: a port that is no number
         raise StateError(f"state store: not a database URL (sqlite:///file or postgresql://...); {FIX}") from None
+
+
+def _fix_of(error: Exception) -> str:
+    if isinstance(error, ImportError):
+        return NO_DRIVER
+    return DAMAGED if "malformed" in cause_of(error) or "not a database" in cause_of(error) else FIX
 
 
 def cause_of(error: Exception) -> str:
@@ -307,7 +316,7 @@ class Database:
             self._engine = _open(self.url)
             self._create()
         except (DBAPIError, ArgumentError, ImportError, OSError) as error:
-            raise StateError(f"state store {self.name}: {cause_of(error)}; {FIX}") from error
+            raise StateError(f"state store {self.name}: {cause_of(error)}; {_fix_of(error)}") from error
 
     @property
     def name(self) -> str:
