@@ -32,7 +32,7 @@ import pyarrow as pa
 import perdix
 from benchmarks.storm.episodes import Episode, Player
 from benchmarks.storm.network import Request, Response
-from benchmarks.storm.world import World
+from benchmarks.storm.servers import Servers
 from perdix.assets.resources import Spark, Workspace
 from perdix.control.champions import Champions
 from perdix.control.fleet import tick_fleet
@@ -99,14 +99,14 @@ def _in_package(filename: str) -> str | None:
 def to_request() -> tuple[Call, ...]:
     """Return the calls on the stack when the first request leaves that is no GET."""
     found: list[tuple[Call, ...]] = []
-    exchange = World._exchange
+    exchange = Servers.exchange
 
-    def seen(world: World, request: Request) -> Response:
+    def seen(servers: Servers, request: Request) -> Response:
         if request.method != "GET" and not found:
             found.append(calls_here())
-        return exchange(world, request)
+        return exchange(servers, request)
 
-    with patch.object(World, "_exchange", seen):
+    with patch.object(Servers, "exchange", seen):
         Player().play(Episode(ON_FLINK, 1, (), 12), compared=False)
     return found[0]
 

@@ -113,20 +113,6 @@ def _prometheus(number: int, name: str) -> PrometheusSource:
     )
 
 
-def edited(job: StreamJob, what: str) -> list[StreamJob]:
-    """Return a job after its owner changed its file: none where the file is gone."""
-    match what:
-        case "gone":
-            return []
-        case "at most 3":
-            return [job.model_copy(update={"bounds": Bounds(minimum=1, maximum=3)})]
-        case "at least 6":
-            return [job.model_copy(update={"bounds": Bounds(minimum=6, maximum=job.bounds.maximum)})]
-        case "advises":
-            return [job.model_copy(update={"mode": "advise"})]
-    return [job.model_copy(update={"policy": PolicySettings(name=what)})]
-
-
 def _target(kind: str, name: str, folder: Path) -> TargetSettings:
     if kind == "flink":
         return FlinkSettings.model_validate({"url": f"http://flink.{name}"})

@@ -51,7 +51,7 @@ class Watch:
     """The oracles of one episode; ``found`` has what did not hold. ``remembers``: every decision, to compare them."""
 
     def __init__(self, world: World) -> None:
-        self._world = world
+        self._world, self._weather = world, world.weather
         self.found: list[Violation] = []
         self.remembers = True
         self.decisions: dict[str, list[tuple[int, int, str]]] = {}
@@ -90,7 +90,7 @@ class Watch:
         """Find a scale-in after as many rescales as a day has; with other clocks, it may be another day."""
         most, intent = job.objectives.rescales_per_day, entry.intent
         made = {change.decision_id for change in deployment.changes if change.by} - {entry.decision_id}
-        stepped = any(fault.kind == "clock step" for fault in self._world.faults)
+        stepped = any(fault.kind == "clock step" for fault in self._weather.faults)
         if (
             intent.scale_out < intent.from_scale_out
             and intent.reason != Reason.ROLLBACK
@@ -103,10 +103,10 @@ class Watch:
         intent = entry.intent
         if intent.scale_out >= intent.from_scale_out or intent.reason == Reason.ROLLBACK:
             return
-        world = self._world
-        true_s = self._made_s.setdefault(entry.decision_id, world.true_s(intent.made_s))
-        minute, clock_min = world.minute_of(true_s), world.minute_of(intent.made_s)
-        for fault in world.faults:
+        weather = self._weather
+        true_s = self._made_s.setdefault(entry.decision_id, weather.true_s(intent.made_s))
+        minute, clock_min = weather.minute_of(true_s), weather.minute_of(intent.made_s)
+        for fault in weather.faults:
             if fault.where != intent.job or not fault.during(minute):
                 continue
             if unseen(fault, minute, clock_min):
@@ -130,24 +130,25 @@ class Watch:
 
         One that slept longer than leases last reports what was: others have decided and asked since.
         """
-        world, minute, slept = self._world, self._world.minute, lasted_s >= SLEPT_S
+        weather, deployments = self._weather, self._world.deployments
+        minute, slept = weather.minute, lasted_s >= SLEPT_S
         for name, tick in report.reports.items():
             if tick.decision is not None and self.remembers:
                 made = (round(minute), tick.decision.scale_out, tick.decision.reason.value)
                 self.decisions.setdefault(name, []).append(made)
             if tick.status in WELL:
                 self._served_min[name] = minute
-            runs = world.deployments[name].twin.scale_out
-            if tick.event is Event.CONFIRMED and tick.running != runs and not slept and not world.lying(name):
+            runs = deployments[name].twin.scale_out
+            if tick.event is Event.CONFIRMED and tick.running != runs and not slept and not weather.lying(name):
                 self._tell("ledger", f"{name}: confirmed at {tick.running}, {runs} run")
             if tick.event in NOTED and not slept:
                 desired = auditor.ledger.desired(name)
                 state = None if desired is None else desired.decision.state
                 if state is not NOTED[tick.event]:
                     self._tell("ledger", f"{name}: {tick.event.value} is reported, the ledger has {state}")
-        for name in world.deployments:
-            quiet_min = minute - world.quiet_since_min(name)
-            unserved_min = minute - max(self._served_min.get(name, 0.0), world.quiet_since_min(name))
+        for name in deployments:
+            quiet_min = minute - weather.quiet_since_min(name)
+            unserved_min = minute - max(self._served_min.get(name, 0.0), weather.quiet_since_min(name))
             if quiet_min > SERVED_MIN and unserved_min > SERVED_MIN:
                 status = report.statuses.get(name)
                 last = "no status" if status is None else f"{status.status.value}: {status.sentence}"
@@ -162,7 +163,7 @@ class Watch:
             self._tell("ledger", f"{by} asked for {wanted}, the ledger wants {desired and desired.mix}")
             return ""
         others = {name: count for name, count in flow.asked.items() if name not in desired.mix}
-        if not agrees(wanted, others) and not self._world.lying(job.name):
+        if not agrees(wanted, others) and not self._weather.lying(job.name):
             self._tell("ledger", f"{by} asked for {wanted} where only {desired.mix} was decided")
         if any(not job.bounds.minimum <= count <= job.bounds.maximum for count in desired.mix.values()):
             self._tell("bounds", f"{by} asked for {dict(desired.mix)}, outside {job.bounds}")
@@ -172,15 +173,15 @@ class Watch:
 
     def looked(self, flow: Flow, look: Look, auditor: StateStore, lasted_s: float) -> None:
         """Judge what a look of one loop reported that ``lasted_s``."""
-        world, minute = self._world, self._world.minute
-        if look.decision is not None or (look.waits and not flow.runs_since(world.now_s - WARM_UP_S)):
+        weather, minute = self._weather, self._weather.minute
+        if look.decision is not None or (look.waits and not flow.runs_since(weather.now_s - WARM_UP_S)):
             self._served_min[FLOW] = minute
         if look.done and lasted_s < SLEPT_S:
             desired = auditor.ledger.desired(on_record(FLOW))
             if desired is None or desired.decision.applied_s is None:
                 self._tell("ledger", f"Flink was asked for {look.changes}, the ledger has {desired}")
-        quiet_min = minute - world.quiet_since_min(FLOW)
-        unserved_min = minute - max(self._served_min.get(FLOW, 0.0), world.quiet_since_min(FLOW))
+        quiet_min = minute - weather.quiet_since_min(FLOW)
+        unserved_min = minute - max(self._served_min.get(FLOW, 0.0), weather.quiet_since_min(FLOW))
         if min(quiet_min, unserved_min) > SERVED_MIN:
             self._tell("served again", f"{FLOW} was not served for {unserved_min:.0f} quiet minutes ({look.problem})")
 
@@ -201,15 +202,15 @@ class Watch:
                 self._tell("one rescale per decision", f"{FLOW}: decision {change.decision_id} rescaled twice")
             seen.add(change.decision_id)
             entry = by_id.get(change.decision_id)
-            if (entry is None or entry.applied_s is None) and not self._world.lying(FLOW, ever=True):
+            if (entry is None or entry.applied_s is None) and not self._weather.lying(FLOW, ever=True):
                 self._tell("ledger", f"{FLOW} was scaled to {change.to}; its decision was never applied")
 
     def believes(self, fleet: FleetChampions, began_s: float) -> None:
         """Judge what a controller believes after a tick that looked for the newest champion when it began."""
-        began_min, minute = self._world.minute_of(began_s), self._world.minute
+        began_min, minute = self._weather.minute_of(began_s), self._weather.minute
         ends = [
             min(fault.end_min, minute)
-            for fault in self._world.faults
+            for fault in self._weather.faults
             if KINDS[fault.kind].scope == "registry" and fault.from_min <= minute
         ]
         well_min = began_min - max(ends, default=0.0)
@@ -266,7 +267,7 @@ class Watch:
     def _taught_to_wait(self, deployment: Deployment) -> bool:
         """Whether it learnt of an outage of minutes that a rescale brings, which dwarfs what fewer workers save."""
         job = deployment.place.job
-        down = {fault.where for fault in self._world.faults if fault.kind == "down after a rescale"}
+        down = {fault.where for fault in self._weather.faults if fault.kind == "down after a rescale"}
         return job.policy.name in LEARNED and job.name in down
 
     def _once_each(self, deployment: Deployment) -> None:
@@ -285,7 +286,7 @@ class Watch:
         name = deployment.place.job.name
         for change in deployment.changes:
             entry = by_id.get(change.decision_id)
-            if change.by and (entry is None or entry.applied_s is None) and not self._world.lying(name, ever=True):
+            if change.by and (entry is None or entry.applied_s is None) and not self._weather.lying(name, ever=True):
                 state = "unknown" if entry is None else entry.state.value
                 self._tell("ledger", f"{name} was scaled to {change.to}; its decision is {state}, never applied")
         asked = {change.decision_id for change in deployment.changes}
@@ -296,21 +297,21 @@ class Watch:
     def _excused(self, deployment: Deployment) -> bool:
         """Whether the world did itself what was decided, so that nobody had to ask."""
         name = deployment.place.job.name
-        short = any(fault.kind == "short of slots" and fault.where == name for fault in self._world.faults)
-        return short or self._world.lying(name, ever=True) or any(not change.by for change in deployment.changes)
+        short = any(fault.kind == "short of slots" and fault.where == name for fault in self._weather.faults)
+        return short or self._weather.lying(name, ever=True) or any(not change.by for change in deployment.changes)
 
     def _turned_out(self, name: str, entries: Sequence[Entry]) -> None:
         """A rescale that nothing followed must have an outcome: recovered, or given up."""
         rescales = [entry for entry in entries if entry.applied_s is not None]
-        if not rescales or self._world.lying(name, ever=True):
+        if not rescales or self._weather.lying(name, ever=True):
             return
         latest = max(rescales, key=lambda entry: entry.applied_s or 0.0)
-        age_s = self._world.now_s - (latest.applied_s or 0.0)
+        age_s = self._weather.now_s - (latest.applied_s or 0.0)
         if latest.state is State.CONFIRMED and latest.outcome is None and age_s > TIMEOUT_S + 300.0:
             self._tell("ledger", f"{name}: {latest.intent.scale_out} confirmed {age_s:.0f} s ago, and no outcome")
 
     def _tell(self, oracle: str, sentence: str) -> None:
-        self.found.append(Violation(oracle, round(self._world.minute, 2), sentence))
+        self.found.append(Violation(oracle, round(self._weather.minute, 2), sentence))
 
 
 def unseen(fault: Fault, minute: float, clock_min: float) -> bool:
@@ -335,22 +336,3 @@ def unseen(fault: Fault, minute: float, clock_min: float) -> bool:
         case "metrics ahead":
             return fault.amount / 60.0 + min(behind_min, 0.0) >= OLD_MIN
     return False
-
-
-def concerned(faults: Sequence[Fault], jobs: Sequence[str]) -> set[str]:
-    """Return the jobs that a fault concerns: all of them where it is not a job's own, or takes time."""
-    found: set[str] = set()
-    for fault in faults:
-        own = KINDS[fault.kind].scope in {"target", "metrics"} and not KINDS[fault.kind].takes_time
-        found |= {fault.where} if own else set(jobs)
-    return found
-
-
-def quiet_since(faults: Sequence[Fault], job: str, minute: float) -> float:
-    """Return since which minute nothing goes wrong that concerns a job; now, while something does."""
-    ends = [
-        min(fault.gone_min, minute)
-        for fault in faults
-        if fault.from_min <= minute and not KINDS[fault.kind].harmless and job in concerned([fault], [job])
-    ]
-    return max(ends, default=0.0)

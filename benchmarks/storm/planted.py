@@ -14,8 +14,9 @@ import numpy as np
 
 from benchmarks.storm import scrapes
 from benchmarks.storm.climate import MAXIMUM, START_SCALE_OUT
+from benchmarks.storm.drowsy import Sleepy
 from benchmarks.storm.episodes import Wrap
-from benchmarks.storm.process import SOFT_DEADLINE_S, Process, Sleepy
+from benchmarks.storm.process import SOFT_DEADLINE_S, Process
 from perdix.control import champions as control_champions
 from perdix.control import decide, learn, lease, observe, serving, sources, tenure
 from perdix.control.adoption import adopt

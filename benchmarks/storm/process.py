@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from benchmarks.storm.disk import Disk
+from benchmarks.storm.drowsy import Sleepy
 from perdix.control.calls import Call, Calls
 from perdix.control.champions import ChampionRegistry, Champions
 from perdix.control.fleet import tick_fleet
@@ -25,9 +26,7 @@ from perdix.policies.dataflow.build import build_dataflow_policy
 from perdix.settings.stream_job import StreamJob
 from perdix.settings.targets import FlinkSettings
 from perdix.targets.build import build_target
-from perdix.targets.contract import Guard, Target, unguarded
-from perdix.targets.contract import Running as FlinkRunning
-from perdix.targets.flink.dataflow import DataflowReading
+from perdix.targets.contract import Target
 from perdix.targets.flink.target import FlinkTarget, Pace
 
 Result = TypeVar("Result")
@@ -215,38 +214,3 @@ class Loop(Running):
         """Close what the process had open, as its end does."""
         super().end()
         self._flink.close()
-
-
-class Sleepy:
-    """A Flink whose loop may fall asleep right before it looks whether it may still ask.
-
-    ``first``: what the next look finds, where that was read before.
-    """
-
-    def __init__(self, inner: FlinkTarget, sleep: Callable[[], object]) -> None:
-        self._inner, self._sleep = inner, sleep
-        self.first: DataflowReading | None = None
-
-    def read_dataflow(self) -> DataflowReading:
-        """Return what every operator did so far."""
-        found, self.first = self.first, None
-        return found or self._inner.read_dataflow()
-
-    def scale_operators(
-        self, parallelism: Mapping[str, int], idempotency_key: str, guard: Guard = unguarded
-    ) -> FlinkRunning:
-        """Ask, a little later perhaps."""
-
-        def late() -> None:
-            self._sleep()
-            guard()
-
-        return self._inner.scale_operators(parallelism, idempotency_key, late)
-
-    def requested_operators(self) -> Mapping[str, int]:
-        """Return what was asked for."""
-        return self._inner.requested_operators()
-
-    def close(self) -> None:
-        """Close the target."""
-        self._inner.close()

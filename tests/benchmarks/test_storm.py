@@ -18,10 +18,12 @@ from benchmarks.storm.episodes import Episode, Player, episode
 from benchmarks.storm.faults import ODD_ANSWERS, Fault
 from benchmarks.storm.flink_face import CHECKPOINTS
 from benchmarks.storm.network import Request, Response, simulated
-from benchmarks.storm.oracles import Violation, quiet_since
+from benchmarks.storm.oracles import Violation
 from benchmarks.storm.planted import PLANTS
 from benchmarks.storm.prometheus import connected_in
+from benchmarks.storm.servers import Servers
 from benchmarks.storm.soak import EVERY, FLAT_MIB, steady
+from benchmarks.storm.weather import quiet_since
 from benchmarks.storm.world import World
 from perdix.control.sources import LiveSource, Reading
 from perdix.control.state.ledger import Entry, Intent, State
@@ -138,10 +140,10 @@ def test_a_scale_in_that_nobody_could_decide_on_is_found_whatever_the_clock_says
 ):
     faults = (fault, *([Fault("clock step", "c0", 1, 40, step_s)] if step_s else []))
     world = World(places(2, tmp_path), faults, tmp_path)
-    world.now_s = START_S + 60.0 * 12
+    world.weather.now_s = START_S + 60.0 * 12
     deployment = world.deployments["job-0"]
-    deployment.catch_up(world.now_s)
-    made_s = world._clock_s(world.controllers[0])
+    deployment.catch_up(world.weather.now_s)
+    made_s = world.weather.clock_s(world.controllers[0].name)
     intent = Intent("job-0", made_s, made_s, 4, 1, "hpa", "scale_in", "so it is", made_s + 900.0, {}, {})
     world.watch._blind_scale_in(deployment, Entry("1", intent, State.INTENT))
     assert bool(world.watch.found) is seen
@@ -233,14 +235,14 @@ def test_no_checkpoint_keeps_a_rescale_from_being_asked_for(climate: int, fault:
 def requests_of(climate: int, faults: tuple[Fault, ...], folder, monkeypatch) -> list[tuple[str, str]]:
     """What job-0's Flink was asked in a run without a violation."""
     sent: list[tuple[str, str]] = []
-    exchange = World._exchange
+    exchange = Servers.exchange
 
-    def recorded(world: World, request: Request) -> Response:
+    def recorded(servers: Servers, request: Request) -> Response:
         if request.host == "flink.job-0":
             sent.append((request.method, request.path))
-        return exchange(world, request)
+        return exchange(servers, request)
 
-    monkeypatch.setattr(World, "_exchange", recorded)
+    monkeypatch.setattr(Servers, "exchange", recorded)
     run = World(places(climate, folder, minutes=FEW), faults, folder, minutes=FEW).run()
     assert run.violations == ()
     return sent
@@ -300,9 +302,11 @@ def test_every_statement_and_commit_passes_the_simulated_disk_whoever_executes_i
 @pytest.mark.parametrize("climate", [12, 13])
 def test_a_prometheus_of_the_storm_shows_what_its_twins_do(climate: int, tmp_path: Path):
     world = World(places(climate, tmp_path), (), tmp_path)
-    world.now_s = START_S + 600.0
-    with simulated(world._prometheus.answer):
-        found = LiveSource().read_jobs([(job, world.now_s - 300.0) for job in world._ordered], world.now_s)
+    world.weather.now_s = START_S + 600.0
+    with simulated(world.prometheus.answer):
+        found = LiveSource().read_jobs(
+            [(job, world.weather.now_s - 300.0) for job in world.hosts.files.jobs], world.weather.now_s
+        )
     for name, read in found.items():
         assert isinstance(read, Reading)
         twin = world.deployments[name].twin
@@ -317,10 +321,12 @@ def test_a_prometheus_of_the_storm_shows_what_its_twins_do(climate: int, tmp_pat
 def test_no_answer_about_one_job_costs_another_of_the_same_server_its_metrics(what: str, tmp_path: Path):
     fault = Fault("prometheus garbage", "job-0", 0, 20, what=what)
     world = World(places(13, tmp_path), (fault,), tmp_path)
-    world.now_s = START_S + 600.0
-    with simulated(world._prometheus.answer):
+    world.weather.now_s = START_S + 600.0
+    with simulated(world.prometheus.answer):
         live = LiveSource(connected_in(lambda _: None))
-        found = live.read_jobs([(job, world.now_s - 300.0) for job in world._ordered], world.now_s)
+        found = live.read_jobs(
+            [(job, world.weather.now_s - 300.0) for job in world.hosts.files.jobs], world.weather.now_s
+        )
     assert isinstance(found["job-1"], Reading)
     assert found["job-1"].window.job_metric(WORKLOAD.name)[-1] > 0.0
 
