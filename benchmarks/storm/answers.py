@@ -46,7 +46,7 @@ def absurd(document: object, amount: float) -> object:
     if isinstance(document, dict):
         return {
             key: _lie(value, amount)
-            if key in {"scale_out", "requested", "parallelism", "replicas"} and type(value) is int
+            if key in {"scale_out", "requested", "parallelism", "replicas", "readyReplicas"} and type(value) is int
             else absurd(value, amount)
             for key, value in document.items()
         }

@@ -98,7 +98,7 @@ def places(number: int, folder: Path, *, jobs: int = 2, minutes: int = EPISODE_M
             bounds=Bounds(minimum=1, maximum=MAXIMUM - int(rng.integers(0, 2))),
             objectives=Objectives(rescales_per_day=FEW if number in LIMITED else MANY),
             policy=PolicySettings(name=policy, options={"tolerance": 0.0} if policy == EXACT else {}),
-            target=_target(kind, name, folder),
+            target=_target(kind, name, folder, ready=number % 2 == 0),
             mode="act",
             prometheus=_prometheus(number, name) if number in OVER_HTTP else None,
         )
@@ -113,12 +113,12 @@ def _prometheus(number: int, name: str) -> PrometheusSource:
     )
 
 
-def _target(kind: str, name: str, folder: Path) -> TargetSettings:
+def _target(kind: str, name: str, folder: Path, *, ready: bool) -> TargetSettings:
     if kind == "flink":
         return FlinkSettings.model_validate({"url": f"http://flink.{name}"})
     if kind == "twin":
         return TwinSettings.model_validate({"url": f"http://twin.{name}"})
-    return KubernetesSettings(kubeconfig=_kubeconfig(name, folder), namespace="storm", name=name)
+    return KubernetesSettings(kubeconfig=_kubeconfig(name, folder), namespace="storm", name=name, ready=ready)
 
 
 def _kubeconfig(name: str, folder: Path) -> Path:

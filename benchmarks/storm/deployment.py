@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 
 from benchmarks.storm.climate import START_S, STEP_S, WARM_S, Place
 from benchmarks.storm.faults import Fault
+from benchmarks.storm.pods import Pods
 from perdix.twin.job import JobTwin
 
 KEPT = 40
@@ -34,6 +35,7 @@ class State:
     settled: bool
     slots: int
     version: int
+    made: int  # pods that exist
 
 
 @dataclass
@@ -65,6 +67,7 @@ class Deployment:
     active: Callable[[str], Fault | None]
     twin: JobTwin = field(init=False)
     asked: int = field(init=False)
+    pods: Pods = field(init=False)
     version: int = 1
     changes: list[Change] = field(default_factory=list)
     _shown: Shown[State] = field(default_factory=Shown)
@@ -79,6 +82,7 @@ class Deployment:
         self.twin = JobTwin(parameters, self.place.seed, start_s=START_S - WARM_S, arrivals=arrivals, step_s=STEP_S)
         self.twin.step(WARM_S)
         self.asked = self.twin.scale_out
+        self.pods = Pods(self.place.job.target, self.active, self.asked)
 
     @property
     def maximum(self) -> int:
@@ -120,14 +124,15 @@ class Deployment:
 
     def _state(self) -> State:
         settled = self.twin.settled and self.twin.requested == self._deliverable()
-        return State(self.twin.scale_out, self.asked, settled, self._slots(), self.version)
+        runs = self.twin.scale_out
+        return State(runs, self.asked, settled, self._slots(), self.version, self.pods.made(self.asked, runs))
 
     def _slots(self) -> int:
         short = self.active("short of slots")
         return self.maximum if short is None else int(short.amount)
 
     def _deliverable(self) -> int:
-        return min(self.asked, self._slots())
+        return min(self.asked, self._slots(), self.pods.ready(self.asked, self.twin.now_s))
 
     def _deliver(self) -> None:
         wanted = self._deliverable()

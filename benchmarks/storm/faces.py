@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from benchmarks.storm.deployment import Deployment, State
@@ -28,12 +29,14 @@ def _twin(deployment: Deployment, state: State, method: str, path: str, given: A
         if deployment.keys.setdefault(key, wanted) != wanted:
             return 409, {"status": "error", "error": f"key {key!r} was used for {deployment.keys[key]}"}
         ask(wanted, key)
-        state = State(state.running, wanted, state.running == wanted, state.slots, state.version)
+        state = replace(state, asked=wanted, settled=state.running == wanted)
     return 200, {"scale_out": state.running, "requested": state.asked, "settled": state.settled}
 
 
 def _kubernetes(deployment: Deployment, state: State, method: str, path: str, given: Any, ask: Ask) -> Answer:
     name = deployment.place.job.name
+    if path.endswith(f"/deployments/{name}") and method == "GET":
+        return 200, _of_pods(name, state)
     if not path.endswith(f"/deployments/{name}/scale"):
         return _status(404, "the server could not find the requested resource")
     if method == "PUT":
@@ -42,11 +45,21 @@ def _kubernetes(deployment: Deployment, state: State, method: str, path: str, gi
             return _status(409, f'Operation cannot be fulfilled on "{name}": the object has been modified')
         wanted = given.get("spec", {}).get("replicas", 0)
         ask(wanted, "")
-        state = State(state.running, wanted, False, state.slots, deployment.version)
-    metadata = {"name": name, "namespace": "storm", "uid": f"uid-{name}", "resourceVersion": str(state.version)}
-    scale = {"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata}
-    # While pods start anew, as many as before are counted.
-    return 200, scale | {"spec": {"replicas": state.asked}, "status": {"replicas": state.running}}
+        state = replace(state, asked=wanted, version=deployment.version)
+    scale = {"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": _metadata(name, state)}
+    return 200, scale | {"spec": {"replicas": state.asked}, "status": {"replicas": state.made}}
+
+
+def _of_pods(name: str, state: State) -> dict[str, Any]:
+    """Return the Deployment itself, which says how many of its pods are ready."""
+    status = {"replicas": state.made, "readyReplicas": state.running, "observedGeneration": state.version}
+    metadata = _metadata(name, state) | {"generation": state.version}
+    whole = {"kind": "Deployment", "apiVersion": "apps/v1", "metadata": metadata}
+    return whole | {"spec": {"replicas": state.asked}, "status": status}
+
+
+def _metadata(name: str, state: State) -> dict[str, Any]:
+    return {"name": name, "namespace": "storm", "uid": f"uid-{name}", "resourceVersion": str(state.version)}
 
 
 def _status(code: int, message: str) -> Answer:

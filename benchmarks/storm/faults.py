@@ -86,7 +86,7 @@ def _what(*texts: str) -> Draw:
     return lambda rng: (0.0, str(rng.choice(texts)))
 
 
-def _metric(amounts: Sequence[float], *names: str) -> Draw:
+def _amount_of(amounts: Sequence[float], *names: str) -> Draw:
     return lambda rng: (float(rng.choice(amounts)), str(rng.choice(names)))
 
 
@@ -115,6 +115,7 @@ KINDS: Mapping[str, Kind] = {
     "never settles": Kind("target", 20, _none),
     "down after a rescale": Kind("target", 20, _none),
     "worker lost": Kind("target", 1, _none),
+    "pods unready": Kind("target", 20, _amount_of([1.0, 3.0, 8.0], "late", "crash", "never")),
     # what its owner changes in the job's file, and takes back
     "job file": Kind("target", 15, _what("gone", "at most 3", "at least 6", "advises", "ds2-global", "daedalus")),
     # metrics
@@ -123,15 +124,15 @@ KINDS: Mapping[str, Kind] = {
     "late metrics": Kind("metrics", 12, _amount(30, 90, 200)),
     "partial metrics": Kind("metrics", 10, _amount(0.1, 0.4, 0.8)),
     "workers missing": Kind("metrics", 12, _amount(0.3, 0.5, 0.9)),
-    "duplicated metrics": Kind("metrics", 12, _metric([1.0], _WORKLOAD, _THROUGHPUT, _LAG)),
+    "duplicated metrics": Kind("metrics", 12, _amount_of([1.0], _WORKLOAD, _THROUGHPUT, _LAG)),
     "repeated metrics": Kind("metrics", 20, _none, harmless=True),
     "slow metrics": Kind("metrics", 8, _amount(2.0, 6.0), takes_time=True),
     "absurd metric": Kind(
         "metrics",
         10,
-        _metric(_ABSURD, _WORKLOAD, _THROUGHPUT, _CPU, _LAG, _SCALE_OUT, _UPTIME, _LATENCY, _BUSY),
+        _amount_of(_ABSURD, _WORKLOAD, _THROUGHPUT, _CPU, _LAG, _SCALE_OUT, _UPTIME, _LATENCY, _BUSY),
     ),
-    "false metric": Kind("metrics", 12, _metric([0.0, 0.1, 0.5, 2.0], _WORKLOAD, _THROUGHPUT)),
+    "false metric": Kind("metrics", 12, _amount_of([0.0, 0.1, 0.5, 2.0], _WORKLOAD, _THROUGHPUT)),
     "metrics ahead": Kind("metrics", 8, _amount(60, 300)),
     # and the server that has them, of jobs whose metrics come over HTTP
     "prometheus status": Kind("metrics", 12, _amount(302, 400, 401, 403, 404, 422, 429, 500, 502, 503)),

@@ -21,6 +21,7 @@ from perdix.control.state.store import StateStore
 from perdix.models.recovery.observation import TIMEOUT_S
 from perdix.policies.contract import Reason
 from perdix.settings.stream_job import StreamJob
+from perdix.settings.targets import KubernetesSettings
 from perdix.telemetry import metrics
 
 if TYPE_CHECKING:
@@ -139,7 +140,8 @@ class Watch:
             if tick.status in WELL:
                 self._served_min[name] = minute
             runs = deployments[name].twin.scale_out
-            if tick.event is Event.CONFIRMED and tick.running != runs and not slept and not weather.lying(name):
+            pretended = weather.lying(name) or self._counts_unready(name, minute)
+            if tick.event is Event.CONFIRMED and tick.running != runs and not slept and not pretended:
                 self._tell("ledger", f"{name}: confirmed at {tick.running}, {runs} run")
             if tick.event in NOTED and not slept:
                 desired = auditor.ledger.desired(name)
@@ -153,6 +155,14 @@ class Watch:
                 status = report.statuses.get(name)
                 last = "no status" if status is None else f"{status.status.value}: {status.sentence}"
                 self._tell("served again", f"{name} was not served for {unserved_min:.0f} quiet minutes ({last})")
+
+    def _counts_unready(self, name: str, minute: float) -> bool:
+        """Whether a job's target may count pods that are not ready, in this tick or right before."""
+        target = self._world.deployments[name].place.job.target
+        return (isinstance(target, KubernetesSettings) and not target.ready) and any(
+            fault.kind == "pods unready" and fault.where == name and fault.between(minute - 1.0, minute)
+            for fault in self._weather.faults
+        )
 
     # ---- of loops that size operators ------------------------------------------------------------------------------
 

@@ -32,6 +32,7 @@ from perdix.control.tenure import Tenure
 from perdix.models.registry import FLEET_MODELS
 from perdix.settings.stream_job import Bounds, StreamJob
 from perdix.targets.contract import Running, Target
+from perdix.targets.kubernetes.api import ScaleApi
 from perdix.telemetry.alignment import align
 from perdix.telemetry.prometheus import Asked
 from perdix.telemetry.quality import Quality, assess
@@ -261,6 +262,12 @@ def no_day_ends() -> AbstractContextManager[Wrap]:
     return _patched(decide, "_budget", lambda decision, *_: decision)
 
 
+def pods_that_exist() -> AbstractContextManager[Wrap]:
+    """Let pods count that exist, ready or not, where only those that are ready should."""
+    reads = ScaleApi.workload
+    return _patched(ScaleApi, "workload", lambda api: replace(reads(api), ready=api.scale().running))
+
+
 def tick_that_raises() -> AbstractContextManager[Wrap]:
     """Let each tick raise."""
     return _patched(Process, "tick", side_effect=RuntimeError("planted"))
@@ -283,6 +290,7 @@ PLANTS: Mapping[str, Callable[[], AbstractContextManager[Wrap]]] = {
     "neighbour": hurt_by_its_neighbour,
     "left out": jobs_left_out,
     "raises": tick_that_raises,
+    "pods": pods_that_exist,
     "boots": boots_alike,
     "other boots": never_taken_over,
     "asked once": mlflow_asked_once,

@@ -20,6 +20,7 @@ from benchmarks.storm.flink_face import CHECKPOINTS
 from benchmarks.storm.network import Request, Response, simulated
 from benchmarks.storm.oracles import Violation
 from benchmarks.storm.planted import PLANTS
+from benchmarks.storm.pods import Pods
 from benchmarks.storm.prometheus import connected_in
 from benchmarks.storm.servers import Servers
 from benchmarks.storm.soak import EVERY, FLAT_MIB, steady
@@ -27,6 +28,7 @@ from benchmarks.storm.weather import quiet_since
 from benchmarks.storm.world import World
 from perdix.control.sources import LiveSource, Reading
 from perdix.control.state.ledger import Entry, Intent, State
+from perdix.settings.targets import KubernetesSettings, TwinSettings
 from perdix.telemetry.metrics import SCALE_OUT, THROUGHPUT, WORKLOAD
 
 SLICE = frozenset(
@@ -95,6 +97,7 @@ PLANTED = [
     ("bounds of before", "bounds", Episode(14, 1, TAKEN_BACK, 26)),
     ("budget", "rescales per day", Episode(10, 1, (), 34)),
     ("redeployed", "served again", Episode(14, 1, (), 10)),
+    ("pods", "ledger", Episode(4, 1, (Fault("pods unready", "job-0", 3, 20, 1.0, "never"),), 10)),
     ("window", "no scale-in on doubtful data", Episode(1, 1, (Fault("partial metrics", "job-0", 3, 12, 0.8),), 12)),
 ]
 
@@ -157,6 +160,36 @@ def test_a_store_that_is_frozen_for_one_controller_is_open_for_one_that_starts_m
 def test_operators_of_a_cluster_that_is_short_of_slots_keep_their_sources():
     short = Fault("short of slots", "flow", 2, 5, 2.0)
     assert Player().play(Episode(14, 1, (short,), 12), compared=False).violations == ()
+
+
+@pytest.mark.parametrize(
+    ("what", "at_s", "ready"),
+    [
+        *(("late", at_s, 4) for at_s in (0, 175)),
+        ("late", 180, 6),
+        *(("never", at_s, 4) for at_s in (0, 3_600)),
+        *(("crash", at_s, 6) for at_s in (0, 115, 240)),
+        *(("crash", at_s, 4) for at_s in (120, 235)),
+        ("", 0, 6),
+    ],
+)
+def test_new_pods_are_ready_late_now_and_then_or_never(what: str, at_s: int, ready: int):
+    fault = Fault("pods unready", "job-0", 0, 60, 3.0, what) if what else None
+    pods = Pods(KubernetesSettings(name="job-0"), lambda _: fault, 4)
+    assert pods.ready(4, START_S) == 4
+    pods.ready(6, START_S + 10)
+    assert pods.ready(6, START_S + 10 + at_s) == ready
+    assert pods.made(6, ready) == 6
+    assert pods.ready(3, START_S + 4_000) == 3  # those that are not ready go first
+    assert Pods(TwinSettings.model_validate({"url": "http://twin"}), lambda _: fault, 4).ready(6, START_S) == 6
+
+
+def test_pods_that_are_never_ready_are_given_up_and_a_job_whose_ready_pods_count_is_served():
+    never = Fault("pods unready", "job-0", 3, 25, 1.0, "never")
+    run = Player().play(Episode(4, 1, (never,), 30), compared=False)
+    assert run.violations == ()
+    assert never in run.struck
+    assert "rollback" in {reason for *_, reason in run.decisions["job-0"]}
 
 
 def test_no_rescale_blinds_a_job_for_three_minutes_over_http_either():
