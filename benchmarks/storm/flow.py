@@ -8,7 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.storm.climate import EPISODE_MIN, IDLE, IDLE_MIN, MINUTE_S, PLATEAU_MIN, RAMP_MIN, START_S, STORM_MIN
+from benchmarks.storm.climate import (
+    EPISODE_MIN,
+    IDLE,
+    IDLE_MIN,
+    MINUTE_S,
+    PLATEAU_MIN,
+    RAMP_MIN,
+    START_S,
+    STEP_S,
+    STORM_MIN,
+)
 from benchmarks.storm.deployment import Shown
 from benchmarks.storm.faults import Fault
 from benchmarks.storm.flink_face import JID, JOB, Answer, cluster_or_checkpoint, missing
@@ -85,6 +95,21 @@ class Flow:
         lag, per_s = self.twin.lag_records["lines"], self.twin.target_per_s()["lines"]
         before = float(self.twin.ledger.between(self.twin.now_s - self.twin.start_s - 60).lag[0, 0])
         return lag <= 120.0 * per_s or lag < before
+
+    def carries(self, wanted: Mix) -> float:
+        """Return how many records/s of the source so many instances can process, those of other operators apart."""
+        operators, reaches = self.twin.parameters.operators, {"lines": 1.0}
+        for name in IDS:  # downstream
+            for up, share in operators[name].inputs.items():
+                reaches[name] = reaches.get(name, 0.0) + reaches[up] * operators[up].selectivity * share
+        costs_us = {name: reaches[name] * (operators[name].cost_us or 0.0) for name in wanted}
+        return min((1e6 * count / costs_us[name] for name, count in wanted.items()), default=float("inf"))
+
+    def arrived_least(self, since_s: float) -> float:
+        """Return the fewest records/s that arrived at any time since then."""
+        begin_s = self.twin.start_s
+        times = range(int(since_s) - begin_s, self.twin.now_s - begin_s + 1, STEP_S)
+        return min(self.twin.parameters.target_per_s(max(second, 0))["lines"] for second in times)
 
     def runs_since(self, at_s: float) -> bool:
         """Whether it runs undisturbed since then."""

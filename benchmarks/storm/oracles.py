@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from benchmarks.storm.climate import EXACT, LEARNED, MANY, MAXIMUM
 from benchmarks.storm.faults import DOUBTFUL, KINDS, Fault
 from benchmarks.storm.flow import FLOW, Flow, Mix
-from benchmarks.storm.registry import champion_at
+from benchmarks.storm.registry import BROKEN, champion_at
+from benchmarks.storm.weather import LYING
 from perdix.control.fleet_report import FleetReport
 from perdix.control.operators.at_a_look import agrees
 from perdix.control.operators.look import Look
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 SERVED_MIN = 3
 BLIND_MIN = 2  # for so long metrics may be missing before a decision must know
+AGO_MIN = 5  # what arrived in them may still be what a decision goes by
 OLD_MIN = 1.0  # what is older, or further ahead, is nothing to decide on: four scrapes
 FOUND_MIN = 18.0  # MLflow is asked again after a quarter of an hour at most
 WARM_UP_S = 120.0  # after which a job that was redeployed is sized again
@@ -85,6 +87,8 @@ class Watch:
             self._tell("ledger", f"{by} asked {job.name} for a decision that is {entry.state}")
         self._beyond_the_day(deployment, job, entry)
         self._blind_scale_in(deployment, entry)
+        if job.bounds == deployment.place.job.bounds:
+            self._below_the_load(deployment, entry)
         return entry.decision_id
 
     def _beyond_the_day(self, deployment: Deployment, job: StreamJob, entry: Entry) -> None:
@@ -114,15 +118,41 @@ class Watch:
                 scaled = f"{intent.job}: {intent.from_scale_out} -> {intent.scale_out}"
                 self._tell("no scale-in on missing data", f"{scaled}, on {fault.kind} {fault.what} {fault.amount:g}")
             if fault.kind in DOUBTFUL and clock_min >= fault.from_min:
-                self._harmful(deployment, entry, fault, (true_s, min(intent.made_s, true_s)))
+                what = f"{fault.kind} {fault.what} {fault.amount:g}"
+                self._harmful(deployment, entry, (true_s, min(intent.made_s, true_s)), "on doubtful data", what)
 
-    def _harmful(self, deployment: Deployment, entry: Entry, fault: Fault, known_s: Sequence[float]) -> None:
+    def _below_the_load(self, deployment: Deployment, entry: Entry) -> None:
+        """Find a scale-in below what arrived recently, where all that a controller knows of the job is true."""
+        intent = entry.intent
+        if (
+            intent.scale_out < intent.from_scale_out
+            and intent.reason != Reason.ROLLBACK
+            and not self._misled(intent.job, intent.made_s)
+        ):
+            ago_s = (intent.made_s - 60.0 * minutes for minutes in range(AGO_MIN + 1))
+            self._harmful(deployment, entry, tuple(ago_s), "below the load", "nothing that is false")
+
+    def _misled(self, job: str, at_s: float) -> bool:
+        """Whether something that a controller knew of a job at that time may have been false."""
+        weather = self._weather
+        minute = weather.minute_of(at_s)
+        return any(
+            fault.kind == "clock step"
+            or (
+                fault.where == job
+                and (fault.kind in LYING or KINDS[fault.kind].scope == "metrics")
+                and fault.between(minute - AGO_MIN, weather.minute)
+            )
+            for fault in weather.faults
+        )
+
+    def _harmful(self, deployment: Deployment, entry: Entry, known_s: Sequence[float], how: str, on: str) -> None:
         twin, to = deployment.twin, entry.intent.scale_out
         # A request may leave minutes after its decision, when more arrives: what metrics said then is judged.
         arrives = min(float(twin.arrivals(int(at_s), 1)[0]) for at_s in (*known_s, twin.now_s))
         if twin.true_capacity(to) < 0.9 * arrives:
             scaled = f"{entry.intent.job}: {entry.intent.from_scale_out} -> {to} while {arrives:.0f}/s arrive"
-            self._tell("no scale-in on doubtful data", f"{scaled}, on {fault.kind} {fault.what} {fault.amount:g}")
+            self._tell(f"no scale-in {how}", f"{scaled}, on {on}")
 
     # ---- after each tick -------------------------------------------------------------------------------------------
 
@@ -164,6 +194,17 @@ class Watch:
             for fault in self._weather.faults
         )
 
+    def swallowed(self, report: FleetReport) -> None:
+        """Find what a tick survived that should not have happened, while no store and no disk failed it."""
+        for name, status in report.others.items():
+            if status.status is Status.BROKEN:
+                self._tell("no job breaks", f"{name}: {status.sentence}")
+        for name, tick in report.reports.items():
+            if tick.decision is not None and tick.decision.reason is Reason.HOLD_INVALID:
+                self._tell("no job breaks", f"{name}: {tick.decision.sentence}")
+        if report.faults:
+            self._tell("no job breaks", f"{', '.join(report.faults)}: {'; '.join(report.notes)}")
+
     # ---- of loops that size operators ------------------------------------------------------------------------------
 
     def asked_operators(self, flow: Flow, job: StreamJob, wanted: Mix, by: str, auditor: StateStore) -> str:
@@ -179,6 +220,16 @@ class Watch:
             self._tell("bounds", f"{by} asked for {dict(desired.mix)}, outside {job.bounds}")
         if desired.decision.state is not State.INTENT:
             self._tell("ledger", f"{by} asked for a decision that is {desired.decision.state}")
+        intent, fewer = desired.decision.intent, {name: n for name, n in wanted.items() if n < flow.asked[name]}
+        if (
+            job.bounds == flow.place.job.bounds
+            and intent.reason != Reason.ROLLBACK
+            and not self._misled(job.name, intent.made_s)
+        ):
+            can_per_s, arrive_per_s = flow.carries(fewer), flow.arrived_least(intent.made_s - 60.0 * AGO_MIN)
+            if can_per_s < 0.9 * arrive_per_s:
+                scaled = f"{by} asked for {fewer} of {flow.asked}, which carry {can_per_s:.0f}/s"
+                self._tell("no scale-in below the load", f"{scaled}, while {arrive_per_s:.0f}/s arrive")
         return desired.decision.decision_id
 
     def looked(self, flow: Flow, look: Look, auditor: StateStore, lasted_s: float) -> None:
@@ -186,6 +237,8 @@ class Watch:
         weather, minute = self._weather, self._weather.minute
         if look.decision is not None or (look.waits and not flow.runs_since(weather.now_s - WARM_UP_S)):
             self._served_min[FLOW] = minute
+        if look.decision is not None and look.decision.reason is Reason.HOLD_INVALID:
+            self._tell("no job breaks", f"{FLOW}: {look.decision.sentence}")
         if look.done and lasted_s < SLEPT_S:
             desired = auditor.ledger.desired(on_record(FLOW))
             if desired is None or desired.decision.applied_s is None:
@@ -215,7 +268,7 @@ class Watch:
             if (entry is None or entry.applied_s is None) and not self._weather.lying(FLOW, ever=True):
                 self._tell("ledger", f"{FLOW} was scaled to {change.to}; its decision was never applied")
 
-    def believes(self, fleet: FleetChampions, began_s: float) -> None:
+    def believes(self, fleet: FleetChampions, report: FleetReport, began_s: float) -> None:
         """Judge what a controller believes after a tick that looked for the newest champion when it began."""
         began_min, minute = self._weather.minute_of(began_s), self._weather.minute
         ends = [
@@ -228,6 +281,10 @@ class Watch:
         if well_min > FOUND_MIN and fleet.version not in newest:
             found = f"version {fleet.version} is believed {well_min:.0f} minutes after MLflow was well"
             self._tell("the newest champion", f"{found}, {max(newest)} is champion")
+        for name, tick in report.reports.items():
+            row, made = fleet.rows.get(name), tick.forecast
+            if row is not None and made is not None and made.version not in {0, row.version} and row.version < BROKEN:
+                self._tell("the newest champion", f"{name} goes by version {made.version}, {row.version} is known")
 
     def raised(self, who: str, error: Exception) -> None:
         """Note that a tick of the whole fleet raised."""
@@ -313,12 +370,27 @@ class Watch:
     def _turned_out(self, name: str, entries: Sequence[Entry]) -> None:
         """A rescale that nothing followed must have an outcome: recovered, or given up."""
         rescales = [entry for entry in entries if entry.applied_s is not None]
+        if not self._weather.faults:
+            for entry in rescales:
+                self._as_it_was(name, entry)
         if not rescales or self._weather.lying(name, ever=True):
             return
         latest = max(rescales, key=lambda entry: entry.applied_s or 0.0)
         age_s = self._weather.now_s - (latest.applied_s or 0.0)
         if latest.state is State.CONFIRMED and latest.outcome is None and age_s > TIMEOUT_S + 300.0:
             self._tell("ledger", f"{name}: {latest.intent.scale_out} confirmed {age_s:.0f} s ago, and no outcome")
+
+    def _as_it_was(self, name: str, entry: Entry) -> None:
+        """What a job's metrics showed of a restart is what it was, where nothing goes wrong: within a few scrapes."""
+        twin, outcome = self._world.deployments[name].twin, entry.outcome or {}
+        outages = [outage for outage in twin.outages if abs(outage.start_s - (entry.applied_s or 0.0)) < 60.0]
+        true_s = twin.recovery_time_s(outages[0]) if len(outages) == 1 else None
+        if true_s is None or not outcome.get("recovered"):
+            return
+        down_s = outages[0].end_s - outages[0].start_s
+        off_s = abs(outcome.get("downtime_s", down_s) - down_s)
+        if off_s > 30.0 or abs(outcome.get("recovery_s", true_s) - true_s) > max(60.0, 0.2 * true_s):
+            self._tell("ledger", f"{name}: {dict(outcome)} of a restart of {down_s} s, recovered after {true_s} s")
 
     def _tell(self, oracle: str, sentence: str) -> None:
         self.found.append(Violation(oracle, round(self._weather.minute, 2), sentence))

@@ -29,7 +29,12 @@ from perdix.control.reconcile import Event
 from perdix.control.sources import SourceError
 from perdix.control.state import ledger as state_ledger
 from perdix.control.tenure import Tenure
+from perdix.control.watching import Watched
 from perdix.models.registry import FLEET_MODELS
+from perdix.policies.contract import Reason
+from perdix.policies.dataflow.asking import decided
+from perdix.policies.dataflow.contract import DataflowDecision, DataflowPolicy, DataflowSituation
+from perdix.policies.dataflow.holding import hold
 from perdix.settings.stream_job import Bounds, StreamJob
 from perdix.targets.contract import Running, Target
 from perdix.targets.kubernetes.api import ScaleApi
@@ -101,6 +106,18 @@ def any_window() -> AbstractContextManager[Wrap]:
     return _patched(observe, "assess", content)
 
 
+def nothing_seen_raises() -> AbstractContextManager[Wrap]:
+    """Let a job's tick fail where its metrics show nothing."""
+
+    def assessed(*given: Any) -> Quality:
+        found = assess(*given)
+        if found.blind:
+            raise ValueError("planted: there must be metrics")
+        return found
+
+    return _patched(observe, "assess", assessed)
+
+
 @contextmanager
 def stuck_after_a_restart() -> Iterator[Wrap]:
     """Let a process that is started again keep each job at the size that it begins with."""
@@ -109,7 +126,7 @@ def stuck_after_a_restart() -> Iterator[Wrap]:
 
 
 @contextmanager
-def _after_a_restart(bounds: Bounds) -> Iterator[None]:
+def _after_a_restart(bounds: Bounds, *, once: bool = False) -> Iterator[None]:
     begun, tick = Process.__init__, Process.tick
     again: set[Process] = set()
 
@@ -121,10 +138,20 @@ def _after_a_restart(bounds: Bounds) -> Iterator[None]:
         begun(process, name, folder, *more, **others)
 
     def stuck(process: Process, jobs: Sequence[StreamJob], heartbeat: Path) -> FleetReport:
-        return tick(process, _within(jobs, bounds) if process in again else jobs, heartbeat)
+        report = tick(process, _within(jobs, bounds) if process in again else jobs, heartbeat)
+        if once and report.reports:
+            again.discard(process)
+        return report
 
     with mock.patch.object(Process, "__init__", begins), mock.patch.object(Process, "tick", stuck):
         yield
+
+
+@contextmanager
+def least_after_a_restart() -> Iterator[Wrap]:
+    """Let the first jobs that a process serves after it was started again do with one worker."""
+    with _after_a_restart(Bounds(minimum=1, maximum=1), once=True):
+        yield lambda target: target
 
 
 def hurt_by_its_neighbour() -> AbstractContextManager[Wrap]:
@@ -199,6 +226,15 @@ def rows_trusted() -> AbstractContextManager[Wrap]:
     return _patched(learn, "adopt", adopted)
 
 
+def first_champion_kept() -> AbstractContextManager[Wrap]:
+    """Let a job go by its first champion without end."""
+
+    def kept(memory: JobMemory, champions: ChampionSource, job: str) -> tuple[JobMemory, tuple[str, ...]]:
+        return adopt(memory, champions, job) if memory.champion is None else (memory, ())
+
+    return _patched(learn, "adopt", kept)
+
+
 def samples_in_order() -> AbstractContextManager[Wrap]:
     """Let samples that come again, or out of their order, be refused."""
 
@@ -257,9 +293,49 @@ def bounds_of_before() -> AbstractContextManager[Wrap]:
     return _patched(Executor, "_allowed", lambda _, mix: dict(mix))
 
 
+def outcomes_doubled() -> AbstractContextManager[Wrap]:
+    """Let the ledger have twice the time that a rescale took."""
+    found = learn._outcome
+
+    def doubled(watched: Watched | None) -> tuple[str, Mapping[str, Any], float | None] | None:
+        known = found(watched)
+        if known is None or "downtime_s" not in known[1]:
+            return known
+        decision_id, outcome, recovery_s = known
+        twice = {name: 2.0 * outcome[name] for name in ("downtime_s", "recovery_s")}
+        return decision_id, {**outcome, **twice}, recovery_s
+
+    return _patched(learn, "_outcome", doubled)
+
+
 def no_day_ends() -> AbstractContextManager[Wrap]:
     """Let a job be rescaled however often it was that day."""
     return _patched(decide, "_budget", lambda decision, *_: decision)
+
+
+def operators_halved() -> AbstractContextManager[Wrap]:
+    """Let a policy that sizes operators halve all of them once, at its tenth look."""
+    number = itertools.count(1)
+
+    def halved(policy: DataflowPolicy, situation: DataflowSituation) -> DataflowDecision:
+        found = decided(policy, situation)
+        if next(number) != 10:
+            return found
+        fewer = {name: max(count // 2, 1) for name, count in situation.parallelism.items()}
+        return replace(found, parallelism=fewer, reason=Reason.SCALE_IN)
+
+    return _patched(operators_loop, "decided", halved)
+
+
+def operators_sized_by_nobody() -> AbstractContextManager[Wrap]:
+    """Let a policy that sizes operators fail at every eighth look."""
+    number = itertools.count()
+
+    def failing(policy: DataflowPolicy, situation: DataflowSituation) -> DataflowDecision:
+        found = decided(policy, situation)
+        return found if next(number) % 8 else hold(policy.name, situation, Reason.HOLD_INVALID, "planted")
+
+    return _patched(operators_loop, "decided", failing)
 
 
 def pods_that_exist() -> AbstractContextManager[Wrap]:
@@ -290,6 +366,11 @@ PLANTS: Mapping[str, Callable[[], AbstractContextManager[Wrap]]] = {
     "neighbour": hurt_by_its_neighbour,
     "left out": jobs_left_out,
     "raises": tick_that_raises,
+    "nothing seen": nothing_seen_raises,
+    "least": least_after_a_restart,
+    "first champion": first_champion_kept,
+    "halved": operators_halved,
+    "invalid": operators_sized_by_nobody,
     "pods": pods_that_exist,
     "boots": boots_alike,
     "other boots": never_taken_over,
@@ -304,5 +385,6 @@ PLANTS: Mapping[str, Callable[[], AbstractContextManager[Wrap]]] = {
     "redeployed": operators_left_alone,
     "bounds of before": bounds_of_before,
     "budget": no_day_ends,
+    "doubled": outcomes_doubled,
     "never fewer": never_fewer_after_a_restart,
 }

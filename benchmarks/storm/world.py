@@ -239,7 +239,9 @@ class World:
         controller.jobs = self.hosts.files.now()
         report = controller.process.tick(controller.jobs, self.hosts.heartbeat(controller))
         self.watch.ticked(report, self._auditor, self.weather.now_s - began_s)
-        self.watch.believes(controller.process.io.champions.fleet(FORECAST), began_s)
+        self.watch.believes(controller.process.io.champions.fleet(FORECAST), report, began_s)
+        if not self.boundaries.store_failed(controller, began_s):
+            self.watch.swallowed(report)
 
     def _looks(self, controller: Controller, loop: Loop, began_s: float) -> None:
         """Let a loop look once; one that cannot even begin ends, to be started again by whoever watches it."""

@@ -97,6 +97,12 @@ PLANTED = [
     ("bounds of before", "bounds", Episode(14, 1, TAKEN_BACK, 26)),
     ("budget", "rescales per day", Episode(10, 1, (), 34)),
     ("redeployed", "served again", Episode(14, 1, (), 10)),
+    ("nothing seen", "no job breaks", Episode(2, 1, (Fault("no metrics", "job-0", 3, 4, 0.0, "empty"),), 8)),
+    ("invalid", "no job breaks", Episode(14, 1, (), 8)),
+    ("least", "no scale-in below the load", Episode(2, 1, (Fault("restart", "c0", 14, 1),), 16)),
+    ("halved", "no scale-in below the load", Episode(14, 1, (), 10)),
+    ("first champion", "the newest champion", Episode(2, 1, (), 22)),
+    ("doubled", "ledger", Episode(2, 1, (), 30)),
     ("pods", "ledger", Episode(4, 1, (Fault("pods unready", "job-0", 3, 20, 1.0, "never"),), 10)),
     ("window", "no scale-in on doubtful data", Episode(1, 1, (Fault("partial metrics", "job-0", 3, 12, 0.8),), 12)),
 ]
