@@ -20,9 +20,6 @@ class Observed:
     # offered_per_s, throughput_per_s: records/s of the live workload that were for the instance, and that it processed
     offered_per_s: float
     throughput_per_s: float
-    # cpu_cores, memory_mb: what it used; NaN where it is not measured
-    cpu_cores: float = float("nan")
-    memory_mb: float = float("nan")
 
 
 class SamplingInstance(Protocol):

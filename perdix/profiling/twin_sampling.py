@@ -57,15 +57,11 @@ class TwinSamplingInstance:
         """Let time pass with a share of the live workload. Raises ``SamplingError`` when it dies meanwhile."""
         if self._stopped:
             raise SamplingError("it was stopped")
-        seen = self._twin.step(share * self._started_by.live_per_s(for_s))
+        offered_per_s = share * self._started_by.live_per_s(for_s)
+        done_per_s = self._twin.step(offered_per_s)
         if self._twin.died_because is not None:
             raise SamplingError(self._twin.died_because)
-        return Observed(
-            float(seen.offered_per_s.mean()),
-            float(seen.throughput_per_s.mean()),
-            float(seen.cpu_cores.mean()),
-            float(seen.memory_mb.max()),
-        )
+        return Observed(float(offered_per_s.mean()), float(done_per_s.mean()))
 
     def stop(self) -> None:
         """Nothing is left behind by a twin."""

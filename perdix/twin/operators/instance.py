@@ -1,7 +1,6 @@
 """One operator instance, second by second: it starts, warms up, flickers, is full, or dies."""
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,18 +12,6 @@ from perdix.twin.operators.parameters import LiveWorkload, OperatorTwinParameter
 from perdix.twin.physics import warm_up
 
 _OWN_SPEED, _FLICKER, _DRIFT, _WORKLOAD = 21, 22, 23, 24  # random streams
-
-
-@dataclass(frozen=True)
-class Seconds:
-    """What an instance shows, one value per second, shape ``(seconds,)`` each."""
-
-    # offered_per_s, throughput_per_s: records offered to it and processed by it
-    offered_per_s: Values
-    throughput_per_s: Values
-    # cpu_cores, memory_mb: what it used
-    cpu_cores: Values
-    memory_mb: Values
 
 
 class OperatorInstance:
@@ -55,8 +42,8 @@ class OperatorInstance:
         """Records/s of a warm instance of mean speed; for benchmarks, since nobody can measure it."""
         return float(physics.true_performance(self._operator, self.cpu_cores, self.memory_mb))
 
-    def step(self, offered_per_s: Values) -> Seconds:
-        """Let time pass while so many records are offered in each second, shape ``(seconds,)``."""
+    def step(self, offered_per_s: Values) -> Values:
+        """Let time pass while so many records are offered in each second; return those processed, ``(seconds,)``."""
         able = self._able_per_s(len(offered_per_s))
         buffer = self._operator.buffer_s * self._full_per_s
         done = np.zeros(len(able))
@@ -67,10 +54,7 @@ class OperatorInstance:
             self._waiting = min(self._waiting + offered, most + buffer)
             done[second] = min(self._waiting, most)
             self._waiting -= done[second]
-        alive = done > 0.0
-        return Seconds(
-            np.asarray(offered_per_s, float), done, self._cpu_cores(done), np.where(alive, self._held_mb, 0.0)
-        )
+        return done
 
     def _able_per_s(self, seconds: int) -> Values:
         """Return what it could process in each of the next seconds."""
@@ -87,18 +71,6 @@ class OperatorInstance:
         live_mb = self._operator.memory.live_mb
         if self.memory_mb <= live_mb and self._loaded_s > self._operator.start.out_of_memory_s:
             self.died_because = f"out of memory: killed at {self.memory_mb:g} MB"
-
-    def _cpu_cores(self, done: Values) -> Values:
-        compute, full = self._operator.compute, self._full_per_s
-        busy = np.minimum(self.cpu_cores, compute.threads + compute.idle_cores)
-        share = np.clip(done / full, 0.0, 1.0) if full > 0 else np.zeros(len(done))
-        used = compute.idle_cores + share * (busy - compute.idle_cores)
-        return np.asarray(np.minimum(used, self.cpu_cores))
-
-    @property
-    def _held_mb(self) -> float:
-        memory = self._operator.memory
-        return min(self.memory_mb, memory.live_mb * (1.0 + memory.collecting) + memory.working_set_mb)
 
 
 class Drift:
