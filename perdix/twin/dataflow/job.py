@@ -28,20 +28,6 @@ class Rescale:
     after: Mapping[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Balance:
-    """Records since the twin began."""
-
-    processed: Mapping[str, float]  # by operator; of a source: emitted
-    # received, held: by edge: taken from its buffer, and still in it. ``processed`` of its upstream operator times the
-    # edge's gain (selectivity times share) is always ``received + held``
-    received: Mapping[tuple[str, str], float]
-    held: Mapping[tuple[str, str], float]
-    # offered, lag: by source: what was to be emitted, and what still waits (0 for a generator, which never makes it up)
-    offered: Mapping[str, float]
-    lag: Mapping[str, float]
-
-
 class DataflowTwin:
     """A dataflow whose truth is known.
 
@@ -115,19 +101,6 @@ class DataflowTwin:
     def started_s(self) -> int:
         """Epoch second at which what is deployed began to run."""
         return self._started_s
-
-    @property
-    def balance(self) -> Balance:
-        """Records since the twin began."""
-        names, edges = self.graph.names, self.graph.edges
-        sources = [self._numbers[name] for name in self.graph.sources]
-        return Balance(
-            dict(zip(names, self._processed, strict=True)),
-            dict(zip(edges, self._received, strict=True)),
-            dict(zip(edges, self._held, strict=True)),
-            {names[k]: self._offered[k] for k in sources},
-            {names[k]: self._lag[k] for k in sources},
-        )
 
     @property
     def lag_records(self) -> Mapping[str, float]:
