@@ -11,7 +11,7 @@ from pydantic import Field
 from perdix.settings.home import conf_part
 from perdix.settings.nearest_name import meant
 from perdix.settings.strict import Strict
-from perdix.settings.yaml_files import SettingsError, load_model
+from perdix.settings.yaml_files import SettingsError, known_names, load_model
 from perdix.twin.parameters import RandomTime, TwinParameters
 
 
@@ -25,21 +25,17 @@ class Regime(Strict):
     warm_up_speed: Annotated[float, Field(gt=0, le=1)]
 
 
-def known_regimes(folder: Path | None = None) -> tuple[str, ...]:
-    """Return the names of all regimes."""
-    return tuple(sorted(path.stem for path in _folder(folder).glob("*.yaml")))
-
-
 def load_regime(name: str, folder: Path | None = None) -> Regime:
     """Return the regime of that name.
 
     Raises ``SettingsError``, naming the nearest that is known, or file, line and fix.
     """
-    names = known_regimes(folder)
+    folder = folder or conf_part("regimes")
+    names = known_names(folder)
     if name not in names:
         there = meant(name, names, f"known: {', '.join(names)}")
         raise SettingsError(f"regime '{name}': not known; {there}")
-    return load_model(_folder(folder) / f"{name}.yaml", Regime)
+    return load_model(folder / f"{name}.yaml", Regime)
 
 
 def under(parameters: TwinParameters, name: str, folder: Path | None = None) -> TwinParameters:
@@ -49,7 +45,3 @@ def under(parameters: TwinParameters, name: str, folder: Path | None = None) -> 
     own = parameters.restart
     changed["failure_warm_up"] = own.failure_warm_up or (own.warm_up_s, own.warm_up_speed)
     return parameters.model_copy(update={"restart": own.model_copy(update=changed)})
-
-
-def _folder(folder: Path | None) -> Path:
-    return conf_part("regimes") if folder is None else folder
