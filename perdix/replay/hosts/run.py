@@ -55,7 +55,7 @@ def play(
             on_second(twin.second)
         if twin.second >= case.length_s:
             break
-        expected = forecasts.of(twin.measured, case.topology.measuring.every_s, twin.start_s)
+        expected = forecasts.of(twin.measured, case.topology.measuring.every_s)
         situation = situation_of(twin, float(case.interval_s), memory, expected)
         decision = _decided(policy, situation, problems)
         memory = decision.memory
@@ -176,7 +176,7 @@ class ArrivalForecasts:
         self._forecaster: Forecaster | None = None
         self._rates = np.empty((0, 0))  # arrivals/s at each type in each measurement
 
-    def of(self, measured: Sequence[Mapping[str, Measured]], every_s: int, start_s: int) -> Mapping[str, Forecast]:
+    def of(self, measured: Sequence[Mapping[str, Measured]], every_s: int) -> Mapping[str, Forecast]:
         """Return operator -> forecast from the end of what was measured; empty where there is none yet."""
         if self._family is None or len(measured) * every_s < FIRST_S:
             return {}
@@ -184,7 +184,7 @@ class ArrivalForecasts:
         if new:
             self._rates = np.concatenate((self._rates.reshape(-1, len(new[0])), new))
         rates = self._rates
-        seen = Workload(float(start_s), float(every_s), rates.sum(axis=1))
+        seen = Workload(0.0, float(every_s), rates.sum(axis=1))
         try:
             if self._forecaster is None:
                 self._forecaster = fitted(self._family, seen, horizon_s=self._horizon_s, seed=self._seed)

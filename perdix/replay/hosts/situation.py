@@ -39,8 +39,8 @@ def situation_of(
             name,
             limits.cores,
             limits.memory_mb,
-            float(twin.start_s + host.leased_s),
-            float(twin.start_s + host.paid_until_s(now, twin.unit_s)),
+            float(host.leased_s),
+            float(host.paid_until_s(now, twin.unit_s)),
             frozenset(image for image, at_s in host.images.items() if at_s <= now),
             host.ready_s <= now,
             host.releasing,
@@ -54,7 +54,7 @@ def situation_of(
         for name, container in twin.fleet.containers.items()
     }
     return contract.HostsSituation(
-        now_s=float(twin.now_s),
+        now_s=float(now),
         check_interval_s=check_interval_s,
         unit_s=float(twin.unit_s),
         host_cores=limits.cores,

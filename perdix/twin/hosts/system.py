@@ -38,15 +38,10 @@ class HostsTwin:
     At the beginning each operator has one instance, spread over the hosts that run then.
 
     ``unit_s``: billing time unit of the hosts.
-    ``start_s``: epoch second at which it begins.
     """
 
-    def __init__(
-        self, topology: Topology, pattern: str, seed: int = 0, *, unit_s: int = 3_600, start_s: int = 0
-    ) -> None:
+    def __init__(self, topology: Topology, pattern: str, seed: int = 0, *, unit_s: int = 3_600) -> None:
         self.topology = topology
-        self.pattern = pattern
-        self.start_s = start_s
         self.unit_s = unit_s
         self.operators = tuple(topology.operators)
         self.luck = Luck(topology, seed)
@@ -66,11 +61,6 @@ class HostsTwin:
         self._known_s = 0
         self._placed: tuple[int, Placement] | None = None
         self._begin()
-
-    @property
-    def now_s(self) -> int:
-        """Epoch seconds."""
-        return self.start_s + self._second
 
     @property
     def second(self) -> int:
