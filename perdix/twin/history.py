@@ -66,11 +66,10 @@ class History:
             self._columns[name][kept : kept + added] = rows[name]
         self._length += added
 
-    def column(self, name: str, from_s: int | None = None, to_s: int | None = None) -> Values:
-        """Return a read-only view of the rows that start in ``[from_s, to_s)``, clipped to what is kept."""
+    def column(self, name: str, from_s: int | None = None) -> Values:
+        """Return a read-only view of the rows that start at ``from_s`` or later, of all that are kept by default."""
         first = 0 if from_s is None else min(max(self._row(from_s), 0), self._length)
-        last = self._length if to_s is None else min(max(self._row(to_s), first), self._length)
-        return self.rows(name, max(first, self._first(name)), last)
+        return self.rows(name, max(first, self._first(name)), self._length)
 
     def rows(self, name: str, first: int, last: int) -> Values:
         """Return a read-only view of the rows ``first`` to ``last`` (exclusive), counted from the first that is kept.
