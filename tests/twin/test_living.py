@@ -8,7 +8,7 @@ from perdix.twin.job import JobTwin
 from perdix.twin.living import LivingTwin, SimulatedClock, revive
 from perdix.twin.parameters import load_twins
 from perdix.twin.promql import Matcher
-from perdix.twin.tending import CpuRule, tend
+from perdix.twin.tending import tend
 
 START_S = 1_700_000_000
 
@@ -111,7 +111,7 @@ def test_the_cpu_rule_follows_the_load(parameters):
     tend(busy, 3_600)
     assert busy.scale_out > 4
     calm = JobTwin(parameters(workload={"peak_per_s": 100.0}), 3)
-    tend(calm, 3_600, CpuRule(target=0.5))
+    tend(calm, 3_600)
     assert calm.scale_out == 1
     assert calm.now_s == 3_600
 
