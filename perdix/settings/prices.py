@@ -11,10 +11,9 @@ from pydantic import Field, model_validator
 
 from perdix.settings.home import conf_part
 from perdix.settings.nearest_name import meant
-from perdix.settings.strict import Strict
-from perdix.settings.yaml_files import SettingsError, load_model
+from perdix.settings.strict import Positive, Strict
+from perdix.settings.yaml_files import SettingsError, known_names, load_model
 
-Positive = Annotated[float, Field(gt=0)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 
 
@@ -92,7 +91,7 @@ class PriceList(Strict):
 
 def price_list_names(folder: Path | None = None) -> list[str]:
     """Return the names of the price lists that there are, sorted."""
-    return sorted(path.stem for path in (folder or conf_part("prices")).glob("*.yaml"))
+    return known_names(folder or conf_part("prices"))
 
 
 def load_prices(name: str, folder: Path | None = None) -> PriceList:

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator, mod
 
 from perdix.settings.home import conf_part
 from perdix.settings.stream_job import Engine, WorkerSize, distinct
-from perdix.settings.strict import Strict
+from perdix.settings.strict import Positive, Share, Spread, Strict
 from perdix.settings.yaml_files import SettingsError, load_known
 from perdix.telemetry.window import Values
 from perdix.twin import physics
@@ -16,9 +16,6 @@ from perdix.twin.operators.parameters import OperatorTwinParameters, load_operat
 from perdix.twin.operators.physics import true_performance
 from perdix.twin.workloads import WorkloadSpec
 
-Positive = Annotated[float, Field(gt=0)]
-Share = Annotated[float, Field(ge=0, le=1)]
-Spread = Annotated[float, Field(ge=0, le=1)]
 FEW_PER_S = 1_000.0  # of a worker or of the job: below, whole records each second would make it another job
 PART_OF_RECORD = 2.0**-10  # a power of two, so that sums stay exact
 KEY_GROUPS = 128  # Flink's maximum parallelism of a small job that sets none

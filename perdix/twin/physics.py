@@ -9,9 +9,13 @@ EARLIEST_SHARE = 0.05  # the oldest twentieth of what is processed in a second s
 
 
 def efficiency(scale_out: int, contention: float, coherency: float) -> float:
-    """Return what a worker among ``scale_out`` is worth of one alone (Gunther's universal scalability law)."""
-    others = scale_out - 1
-    return 1.0 / (1.0 + contention * others + coherency * scale_out * others)
+    """Return what a worker among ``scale_out`` is worth of one alone."""
+    return 1.0 / dearer(scale_out, contention, coherency)
+
+
+def dearer(among: int, contention: float, coherency: float) -> float:
+    """Return how much dearer a record is among so many workers or instances (Gunther's universal scalability law)."""
+    return 1.0 + contention * (among - 1) + coherency * among * (among - 1)
 
 
 def worker_speeds(workers: int, spread: float, rng: np.random.Generator) -> Values:

@@ -10,14 +10,12 @@ from pydantic import Field, field_validator, model_validator
 
 from perdix.models.dataflow.graph import Dataflow, Operator
 from perdix.settings.home import conf_part
-from perdix.settings.strict import Strict
+from perdix.settings.strict import Positive, Share, Spread, Strict
 from perdix.settings.yaml_files import load_known
 from perdix.twin.dataflow import physics
 from perdix.twin.parameters import RandomTime
+from perdix.twin.physics import dearer
 
-Positive = Annotated[float, Field(gt=0)]
-Share = Annotated[float, Field(ge=0, le=1)]
-Spread = Annotated[float, Field(ge=0, le=1)]
 MOST_INSTANCES = 10_000
 WHOLE = 1.0 + 1e-9  # shares of a split may miss a sum of 1 by rounding
 
@@ -142,7 +140,7 @@ class OperatorParameters(Strict):
     def true_cost_s(self, instances: int) -> float:
         """Return what a record really costs an instance among ``instances``, seconds, overhead and all."""
         over = self.overhead
-        return self.cost_s * physics.dearer(instances, over.contention, over.coherency)
+        return self.cost_s * dearer(instances, over.contention, over.coherency)
 
     def seen_cost_s(self, instances: int) -> float:
         """Return the part of :meth:`true_cost_s` that instrumentation counts as useful time."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from perdix.models.dataflow.graph import Dataflow
 from perdix.telemetry.window import Values
+from perdix.twin.physics import dearer
 
 ROUNDS = 4  # of dealing a join's time to its inputs; each hands on what the one before left over
 NOTHING = 1e-9  # relative difference below which a rate counts as reached
@@ -46,11 +47,6 @@ def wiring(graph: Dataflow, gains: Sequence[float]) -> Wiring:
     """Return the wiring of ``graph``; ``gains`` belong to ``graph.edges``."""
     numbers = {name: k for k, name in enumerate(graph.names)}
     return Wiring(graph.names, tuple((numbers[up], numbers[down]) for up, down in graph.edges), tuple(gains))
-
-
-def dearer(instances: int, contention: float, coherency: float) -> float:
-    """Return how much dearer a record is among ``instances`` (universal scalability law); 1 for one alone."""
-    return 1.0 + contention * (instances - 1) + coherency * instances * (instances - 1)
 
 
 def most_useful(maximum: int, contention: float, coherency: float) -> int:

@@ -7,12 +7,10 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from perdix.settings.home import conf_part
-from perdix.settings.strict import Strict
+from perdix.settings.strict import Positive, Share, Strict
 from perdix.settings.yaml_files import SettingsError, load_known
 from perdix.telemetry.window import Values
 
-Positive = Annotated[float, Field(gt=0)]
-Share = Annotated[float, Field(ge=0, le=1)]
 Seconds = Annotated[float, Field(ge=0, le=3_600)]
 LEVELS = {"real-time": 1.0, "near": 2.0, "relaxed": 5.0}  # the paper's
 NOTHING = 1e-9  # of room: what sums of cores are rounded by

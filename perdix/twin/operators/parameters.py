@@ -7,10 +7,9 @@ from pydantic import Field, model_validator
 
 from perdix.settings.home import conf_part
 from perdix.settings.size_grid import Grid
-from perdix.settings.strict import Strict
+from perdix.settings.strict import Positive, Strict
 from perdix.settings.yaml_files import known_names, load_known
 
-Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
 
 
