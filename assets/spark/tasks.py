@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import json
+import sys
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -54,6 +55,11 @@ def run_tasks(spark: SparkSession, keys: Sequence[Key], task: Task) -> list[Answ
     rows = spread(spark, keys, answered).collect()
     answers = {row["id"]: json.loads(row["answer"]) for row in rows}
     return [Answer(key=key, **answers[index]) for index, key in enumerate(keys)]
+
+
+def interpreter(_: Key) -> dict[str, str]:
+    """Return the worker's Python: the smallest task there is."""
+    return {"python": sys.executable}
 
 
 def spread(spark: SparkSession, keys: Sequence[Key], work: Callable[[Key], str]) -> DataFrame:

@@ -237,8 +237,7 @@ def _spark(*_: object) -> Iterator[Finding]:
 
 def try_spark() -> None:
     """Run a task on the Spark that is configured; print its version and its workers' Python, or why it cannot be."""
-    from perdix.assets.spark.check import interpreter
-    from perdix.assets.spark.tasks import run_tasks
+    from perdix.assets.spark.tasks import interpreter, run_tasks
     from perdix.settings.product import load_product_settings
     from perdix.telemetry.spark.cluster import cause_of
     from perdix.telemetry.spark.session import spark_session

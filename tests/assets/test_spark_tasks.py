@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from perdix.assets.spark import tasks as spark_tasks
-from perdix.assets.spark.check import interpreter
-from perdix.assets.spark.tasks import attempt, run_tasks
+from perdix.assets.spark.tasks import attempt, interpreter, run_tasks
 from tests.assets.failing_tasks import work
 
 
