@@ -18,10 +18,7 @@ from perdix.pipelines.ingesting import INGESTING
 from perdix.pipelines.jobs import REPLAYS, ingest_day, observe_day, profile, sample, train, train_performance
 from perdix.pipelines.progress import progress_logger
 from perdix.pipelines.retrain_sensor import retrain_on_drift
-from perdix.pipelines.run_worker import name_main_module
 from perdix.pipelines.schedules import daily_ingest, daily_training
-
-name_main_module()  # before a run in this process validates
 
 
 def build_training_defs(workspace: Workspace | None = None) -> dg.Definitions:
