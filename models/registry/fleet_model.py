@@ -12,7 +12,7 @@ import pandas as pd
 
 from perdix.models.registry.fleet_table import FLEET_FILE, Fleet, write_fleet
 from perdix.models.registry.provenance import pins
-from perdix.models.registry.publication import CAPACITY, FORECAST, LATENCY, PERFORMANCE
+from perdix.models.registry.publication import CAPACITY, DIGEST_TAG, FORECAST, LATENCY, PERFORMANCE
 from perdix.settings.home import PACKAGE
 
 _PYFUNC = PACKAGE / "models" / "fleet_pyfunc.py"
@@ -64,7 +64,7 @@ class Registered:
     digest: str
 
 
-def register(client: Any, experiment_id: str, run_id: str, name: str, fleet: Fleet, *, digest_tag: str) -> Registered:
+def register(client: Any, experiment_id: str, run_id: str, name: str, fleet: Fleet) -> Registered:
     """Store the fleet as a logged model of the run ``run_id`` and register a version of it."""
     from mlflow.entities import LoggedModelOutput  # noqa: PLC0415
 
@@ -82,7 +82,7 @@ def register(client: Any, experiment_id: str, run_id: str, name: str, fleet: Fle
         source=_source(model),
         run_id=run_id,
         model_id=model.model_id,
-        tags={digest_tag: digest, "perdix.jobs": str(len(fleet)), "perdix.shared_models": str(len(fleet.shared))},
+        tags={DIGEST_TAG: digest, "perdix.jobs": str(len(fleet)), "perdix.shared_models": str(len(fleet.shared))},
         description=_description(fleet),
     )
     return Registered(int(version.version), digest)

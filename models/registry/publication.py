@@ -11,6 +11,7 @@ FORECAST = "perdix-forecast"
 CAPACITY = "perdix-capacity"
 LATENCY = "perdix-latency"
 PERFORMANCE = "perdix-performance"
+DIGEST_TAG = "perdix.fleet_sha256"  # of a registered version
 FLEET_MODELS = (FORECAST, CAPACITY, LATENCY, PERFORMANCE)
 
 Pictures = Mapping[str, bytes]
@@ -65,9 +66,7 @@ class Publication:
     candidates: Sequence[Candidate]  # every family that was tried
     data: TrainingData  # what was trained on
     started_at_s: float  # epoch seconds at which the training started
-    # Per-job runs; beyond ``Registry.DETAIL_LIMIT`` jobs they are left out unless ``all_details``
-    details: Sequence[JobDetail] = ()
-    all_details: bool = False
+    details: Sequence[JobDetail] = ()  # per-job runs; beyond ``publishing.DETAIL_LIMIT`` jobs they are left out
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
     # For example ``{"dagster.run_id": ...}``; the commit and perdix' version are added
     tags: Mapping[str, str] = field(default_factory=dict)
@@ -93,6 +92,3 @@ class Published:
     digest: str
     run_id: str
     run_url: str
-    candidate_run_ids: Mapping[str, str]
-    detail_run_ids: Mapping[str, str]
-    details_left_out: int = 0

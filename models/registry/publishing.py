@@ -17,36 +17,33 @@ from perdix.models.registry.publication import FLEET_MODELS, Candidate, JobDetai
 from perdix.models.registry.run_writer import RunWriter, origin_tags
 from perdix.models.registry.shown_columns import NOT_JUDGED
 
+DETAIL_LIMIT = 10  # jobs that get a run each
 LONGEST_REASON = 500  # letters in a tag; all of it is in the table of jobs
 
 
-def publish(
-    client: Any, publication: Publication, run_url: Callable[[str, str], str], *, detail_limit: int, digest_tag: str
-) -> Published:
+def publish(client: Any, publication: Publication, run_url: Callable[[str, str], str]) -> Published:
     """Record a training and register its fleet; moves no alias."""
     if publication.name not in FLEET_MODELS:
         raise ValueError(f"no such fleet model: '{publication.name}'; known: {', '.join(FLEET_MODELS)}")
     fleet = checked_fleet(publication.fleet)
     _refuse_twins(publication.candidates)
-    details = publication.details if len(publication.details) <= detail_limit else ()
     experiment_id = client.get_experiment_by_name(publication.name).experiment_id
     origin = {**origin_tags("training", publication.data.digest), "perdix.jobs": str(len(publication.fleet))}
     writer = RunWriter(client, experiment_id, publication.started_at_s, {**origin, **publication.tags})
     recorder = _Recorder(writer, publication)
     with writer.run(_parent_name(publication, fleet), {}) as parent:
         recorder.log_parent(parent, fleet)
-        tried = {item.family: recorder.log_candidate(parent, item, fleet) for item in publication.candidates}
-        looked_at = {item.job: recorder.log_detail(parent, item) for item in details}
-        registered = register(client, experiment_id, parent, publication.name, fleet, digest_tag=digest_tag)
+        for candidate in publication.candidates:
+            recorder.log_candidate(parent, candidate, fleet)
+        for detail in publication.details if len(publication.details) <= DETAIL_LIMIT else ():
+            recorder.log_detail(parent, detail)
+        registered = register(client, experiment_id, parent, publication.name, fleet)
     return Published(
         name=publication.name,
         version=registered.version,
         digest=registered.digest,
         run_id=parent,
         run_url=run_url(experiment_id, parent),
-        candidate_run_ids=tried,
-        detail_run_ids=looked_at,
-        details_left_out=len(publication.details) - len(details),
     )
 
 
@@ -71,8 +68,8 @@ class _Recorder:
         self.writer.client.log_table(run_id, figures, "fleet.json")
         self.writer.log_pictures(run_id, self.publication.pictures)
 
-    def log_candidate(self, parent: str, candidate: Candidate, fleet: Fleet) -> str:
-        """Log one family over all jobs; return its run."""
+    def log_candidate(self, parent: str, candidate: Candidate, fleet: Fleet) -> None:
+        """Log one family over all jobs."""
         tags = {"mlflow.parentRunId": parent, "perdix.role": "candidate", "perdix.family": candidate.family}
         why_not = _why_not(candidate)
         if why_not:
@@ -87,10 +84,9 @@ class _Recorder:
             if len(candidate.per_job):
                 self.writer.client.log_table(run_id, candidate.per_job, "jobs.json")
             self.writer.log_pictures(run_id, candidate.pictures)
-        return run_id
 
-    def log_detail(self, parent: str, detail: JobDetail) -> str:
-        """Log one job under the family chosen for it; return its run."""
+    def log_detail(self, parent: str, detail: JobDetail) -> None:
+        """Log one job under the family chosen for it."""
         tags = {
             "mlflow.parentRunId": parent,
             "perdix.role": "job",
@@ -102,7 +98,6 @@ class _Recorder:
                 run_id, detail.metrics, {"job": detail.job, "family": detail.family, **detail.parameters}
             )
             self.writer.log_pictures(run_id, detail.pictures)
-        return run_id
 
 
 def aggregate(per_job: pd.DataFrame) -> dict[str, float]:

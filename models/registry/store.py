@@ -17,14 +17,13 @@ from perdix.models.registry import tracking
 from perdix.models.registry.comparison import Comparison, Recorded, record
 from perdix.models.registry.errors import FleetCorrupt, NotRegistered, TableGone
 from perdix.models.registry.fleet_table import FLEET_FILE, digest_of
-from perdix.models.registry.publication import FLEET_MODELS, FleetVersion, Publication, Published
+from perdix.models.registry.publication import DIGEST_TAG, FLEET_MODELS, FleetVersion, Publication, Published
 from perdix.models.registry.publishing import publish
 from perdix.models.registry.shown_columns import DECIDING, page_of, view_tag
 from perdix.settings.home import Home
 
 _log = logging.getLogger(__name__)
 CHAMPION, CHALLENGER, PREVIOUS = "champion", "challenger", "previous"
-DIGEST_TAG = "perdix.fleet_sha256"
 AT_ONCE = 10  # versions that one training removes
 # Without it MLflow's pages open on tools for language models, and the runs are a click away.
 _SHOWN_AS_TRAINING = {"mlflow.experimentKind": "custom_model_development"}
@@ -59,7 +58,6 @@ class Registry:
     # Where people see it, for links in Dagster; a server's own address when there is one
     ui_url: str = "http://127.0.0.1:5000"
 
-    DETAIL_LIMIT: ClassVar[int] = 10
     MOST_VERSIONS: ClassVar[int] = 200  # of a model, beside those that have an alias; some 0.3 MB and 31 kB a job each
 
     def prepare(self) -> None:
@@ -77,10 +75,9 @@ class Registry:
         ``RegistryUnavailable`` when MLflow fails on the way; the parent run is then marked FAILED and no alias was
         moved.
         """
-        limit = len(publication.details) if publication.all_details else self.DETAIL_LIMIT
         with tracking.reached(self.tracking_uri, f"publishing {publication.name}"):
             client = tracking.client(self.tracking_uri)
-            published = publish(client, publication, self.run_url, detail_limit=limit, digest_tag=DIGEST_TAG)
+            published = publish(client, publication, self.run_url)
             client.set_registered_model_alias(publication.name, CHALLENGER, str(published.version))
             with suppress(Exception):  # what is not removed now is by a later training
                 self._forget(client, publication.name)
