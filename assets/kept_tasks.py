@@ -28,9 +28,7 @@ JOB_LIMIT_S = 1_800.0  # some hundred times what a job takes (docs/results.md)
 Tell = Callable[[Progress], None]
 
 
-def run_kept(
-    spark: SparkSession, keys: Sequence[Key], task: Task, kept: Kept, tell: Tell, *, tell_every_s: float = TELL_EVERY_S
-) -> None:
+def run_kept(spark: SparkSession, keys: Sequence[Key], task: Task, kept: Kept, tell: Tell) -> None:
     """Run ``task`` for every key on Spark, each answer becoming a file of ``kept``.
 
     Keys name their ``job``. A key that the same run has answered before, without an error, is left out: so a run that
@@ -47,7 +45,7 @@ def run_kept(
         if answer is not None and answer.get("error"):
             kept.path(job).unlink()
     watch = Watch(kept, by_job)
-    run = _Run(spark, task, kept, watch, (tell, tell_every_s))
+    run = _Run(spark, task, kept, watch, tell)
     while left := watch.unanswered():
         failure = run.spark_job([by_job[job] for job in left])
         if failure is None:
@@ -71,9 +69,8 @@ def run_kept(
 class _Run:
     """What the Spark jobs of one run have in common."""
 
-    def __init__(self, spark: SparkSession, task: Task, kept: Kept, watch: Watch, teller: tuple[Tell, float]) -> None:
-        self._spark, self._task, self._kept, self._watch = spark, task, kept, watch
-        self._tell, self._tell_every_s = teller
+    def __init__(self, spark: SparkSession, task: Task, kept: Kept, watch: Watch, tell: Tell) -> None:
+        self._spark, self._task, self._kept, self._watch, self._tell = spark, task, kept, watch, tell
         self._said_s = time.monotonic()
         self._said: Progress | None = None
 
@@ -100,9 +97,9 @@ class _Run:
         with ThreadPoolExecutor(1, thread_name_prefix="spark-job") as pool:
             job = pool.submit(collected)
             try:
-                while not wait([job], timeout=min(LOOK_EVERY_S, self._tell_every_s)).done:
+                while not wait([job], timeout=min(LOOK_EVERY_S, TELL_EVERY_S)).done:
                     self._watch.look()
-                    if time.monotonic() - self._said_s >= self._tell_every_s:
+                    if time.monotonic() - self._said_s >= TELL_EVERY_S:
                         self.say()
             except BaseException:
                 self._spark.sparkContext.cancelJobsWithTag(tag)  # whoever ends the run must not leave its tasks behind

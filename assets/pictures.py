@@ -33,16 +33,15 @@ def capacity_over_scale_outs(job: str, estimates: Sequence[Estimate]) -> bytes:
     axes.locator_params(axis="x", integer=True)
     rate_axis(axes, "capacity")
     axes.legend(loc="upper left", frameon=False)
-    axes.set_title(_titled(job, "capacity, bars: 90 % interval"))
+    axes.set_title(f"{job}: capacity, bars: 90 % interval")
     return to_png(figure)
 
 
-def cpu_throughput_lines(job: str, features: pd.DataFrame, lines: Mapping[str, Fit], cpu_at_capacity: float) -> bytes:
-    """Draw each worker's throughput against its CPU load, and the line learnt from it up to a CPU load.
+def cpu_throughput_lines(job: str, features: pd.DataFrame, lines: Mapping[str, Fit]) -> bytes:
+    """Draw each worker's throughput against its CPU load, and the line learnt from it up to a load of 1: its capacity.
 
     ``features``: ``worker, cpu_load, throughput_per_s``: rows of ``capacity_features`` at one scale-out.
     ``lines``: worker -> fitted line.
-    ``cpu_at_capacity``: CPU load at which capacity is read off, for example 1.0.
     """
     figure, axes = single()
     for index, (worker, rows) in enumerate(features.dropna(subset=["cpu_load"]).groupby("worker", sort=True)):
@@ -52,25 +51,23 @@ def cpu_throughput_lines(job: str, features: pd.DataFrame, lines: Mapping[str, F
         fit = lines.get(str(worker))
         if fit is None:
             continue
-        lowest, reach = float(rows["cpu_load"].min()), min(fit.reach, cpu_at_capacity)
+        lowest, reach = float(rows["cpu_load"].min()), min(fit.reach, 1.0)
         label = str(worker) if index < _MOST_LEGEND else None
-        for start, end, style, name in ((lowest, reach, "-", label), (reach, cpu_at_capacity, (0, (3, 2)), None)):
+        for start, end, style, name in ((lowest, reach, "-", label), (reach, 1.0, (0, (3, 2)), None)):
             cpu = np.linspace(start, end, 20)
             axes.plot(cpu, [fit.predict(load) for load in cpu], color=colour, lw=1.4, ls=style, label=name)
-    axes.axvline(cpu_at_capacity, color=GREY, lw=0.8)
+    axes.axvline(1.0, color=GREY, lw=0.8)
     axes.set_xlim(left=0.0)
     axes.set_xlabel("CPU load of the worker (one-minute mean)")
     axes.xaxis.set_major_formatter(PercentFormatter(xmax=1.0, decimals=0))
     rate_axis(axes, "throughput of the worker")
     if axes.get_legend_handles_labels()[0]:
         axes.legend(loc="upper left", frameon=False, fontsize=8, ncols=2)
-    axes.set_title(_titled(job, "one line per worker; dashed beyond the CPU loads it has seen"))
+    axes.set_title(f"{job}: one line per worker; dashed beyond the CPU loads it has seen")
     return to_png(figure)
 
 
-def candidates_error(
-    errors: pd.DataFrame, *, metric: str = "wape", title: str = "WAPE over 900 s", chosen: Sequence[str] = ()
-) -> bytes:
+def candidates_error(errors: pd.DataFrame, *, metric: str, title: str, chosen: Sequence[str]) -> bytes:
     """Draw the median error of each family over jobs, a dot per job; families in ``chosen`` are coloured.
 
     ``errors``: one row per family and job: ``family, job`` and ``metric`` (ratio; NaN where it could not be judged).
@@ -101,7 +98,3 @@ def candidates_error(
         f"bar: median of {jobs} job{'s' if jobs != 1 else ''}, dot: one job; blue: chosen", loc="left", fontsize=10
     )
     return to_png(figure)
-
-
-def _titled(job: str, *parts: str) -> str:
-    return ": ".join([job, ", ".join(parts)])

@@ -94,7 +94,7 @@ def _result(context: dg.AssetExecutionContext, pulled: list["PulledRange"], refr
             "samples": pull.samples,
             "problems": "; ".join([*pull.problems, *refresh.problems[pull.job]]),
         }
-        context.add_asset_metadata({**own, "job": pull.job}, partition_key=pull.job)
+        context.add_asset_metadata(own, partition_key=pull.job)
         rows.append(own)
     incomplete = [row["job"] for row in rows if row["problems"]]
     failed = [outcome for outcomes in refresh.outcomes.values() for outcome in outcomes if not outcome.success]

@@ -63,13 +63,13 @@ def shared_families(names: Iterable[str]) -> list[str]:
     return [name for name, family in known_families(names).items() if isinstance(family, Sharing)]
 
 
-def sample_of(jobs: Iterable[str], seed: int, count: int = SAMPLE) -> list[str]:
-    """Return up to ``count`` jobs, the same ones for a seed whatever their order; others that come change few."""
+def sample_of(jobs: Iterable[str], seed: int) -> list[str]:
+    """Return up to 64 jobs, the same ones for a seed whatever their order; others that come change few."""
 
     def drawn(job: str) -> str:
         return hashlib.sha256(f"{seed}/{job}".encode()).hexdigest()
 
-    return sorted(sorted(jobs, key=drawn)[:count])
+    return sorted(sorted(jobs, key=drawn)[:SAMPLE])
 
 
 def fit_shared(key: Mapping[str, Any]) -> dict[str, Any]:

@@ -33,7 +33,6 @@ from perdix.assets.training.record import (
     not_again,
     not_over_others,
     publication_of,
-    read_trained,
     whole,
 )
 from perdix.control.clock import WallClock
@@ -212,7 +211,7 @@ def _publish(context: dg.AssetExecutionContext, workspace: Workspace, model: Mod
     watch, gate = Stopwatch(), model.gate(model, workspace)
     with watch.stage("read"):
         folder = workspace.paths().trainings / gate.registered
-        trained = not_again(folder, read_trained(folder, context.partition_keys))
+        trained = not_again(folder, iterate_trained(folder, context.partition_keys))
     if not any(outcome.usable for outcome in trained):
         context.log.warning(f"nothing to register: {trained[0].job}: {trained[0].why}")
         return dg.MaterializeResult(

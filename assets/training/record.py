@@ -95,11 +95,6 @@ def iterate_trained(folder: Path, jobs: Iterable[str]) -> Iterator[Trained]:
             yield Trained(job, result, found.get("error"), seconds, cpu_s, found.get("trace"), digest)
 
 
-def read_trained(folder: Path, jobs: Iterable[str]) -> list[Trained]:
-    """Return the kept trainings of ``jobs``, as :func:`iterate_trained`."""
-    return list(iterate_trained(folder, jobs))
-
-
 def read_gated(folder: Path, jobs: Iterable[str]) -> list[Trained]:
     """Return the kept trainings of ``jobs`` as the gate left them, those that it held back with its reason."""
     return [

@@ -176,7 +176,7 @@ def _capacity_pictures(job: str, rows: pd.DataFrame, trained: TrainedCapacity) -
         "capacity_over_scale_outs.png": pictures.capacity_over_scale_outs(
             job, list(model.table(trained.maximum).values())
         ),
-        "cpu_throughput_lines.png": pictures.cpu_throughput_lines(job, here, lines, 1.0),
+        "cpu_throughput_lines.png": pictures.cpu_throughput_lines(job, here, lines),
     }
 
 

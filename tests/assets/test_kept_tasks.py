@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from perdix.assets import kept_tasks
 from perdix.assets.kept_answers import Kept, Progress, read_answer
 from perdix.assets.kept_tasks import run_kept
 from tests.assets.failing_tasks import work
@@ -44,10 +45,11 @@ def test_every_job_has_its_answer_and_a_broken_one_its_reason(spark, kept: Kept,
     assert told[-1] == Progress(12, 12, 1, told[-1].left_s)
 
 
-def test_progress_is_told_while_the_run_goes_on(spark, kept: Kept, keys) -> None:
+def test_progress_is_told_while_the_run_goes_on(spark, kept: Kept, keys, monkeypatch) -> None:
+    monkeypatch.setattr(kept_tasks, "TELL_EVERY_S", 0.5)
     slow = {f"job{n}": {"seconds": 0.3} for n in range(16)}
     told: list[Progress] = []
-    run_kept(spark, keys(16, **slow), work, kept, told.append, tell_every_s=0.5)
+    run_kept(spark, keys(16, **slow), work, kept, told.append)
     counts = [progress.done for progress in told]
     assert len(counts) >= 3
     assert counts == sorted(set(counts)), "told only when something has changed"
@@ -67,7 +69,10 @@ def test_a_job_that_takes_too_long_fails_alone(spark, kept: Kept, keys) -> None:
     assert errors == [None, "TimeoutError: took longer than 0.2 s", None]
 
 
-def test_a_run_that_is_cut_leaves_its_answers_no_tasks_and_can_go_on(spark, kept: Kept, keys, tmp_path: Path) -> None:
+def test_a_run_that_is_cut_leaves_its_answers_no_tasks_and_can_go_on(
+    spark, kept: Kept, keys, tmp_path: Path, monkeypatch
+) -> None:
+    monkeypatch.setattr(kept_tasks, "TELL_EVERY_S", 0.2)
     slow = keys(40, **{f"job{n}": {"seconds": 0.5} for n in range(40)})  # long enough for a busy machine to cut it
 
     def cut(progress: Progress) -> None:
@@ -75,7 +80,7 @@ def test_a_run_that_is_cut_leaves_its_answers_no_tasks_and_can_go_on(spark, kept
             raise KeyboardInterrupt  # as from a signal, which whoever runs the tests may have taken for themselves
 
     with pytest.raises(KeyboardInterrupt):
-        run_kept(spark, slow, work, kept, cut, tell_every_s=0.2)
+        run_kept(spark, slow, work, kept, cut)
     time.sleep(1.0)
     done = [key["job"] for key in slow if kept.answer(str(key["job"]))]
     assert 4 <= len(done) < 40

@@ -48,14 +48,18 @@ def errors(wape: float = 0.1) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["family", "job", "wape"])
 
 
+def candidates_error(rows: pd.DataFrame, *chosen: str) -> bytes:
+    return pictures.candidates_error(rows, metric="wape", title="WAPE over 900 s", chosen=chosen)
+
+
 def draw(name: str) -> bytes:
     frame, lines = features()
     drawn = {
         "forecast": lambda: forecast_pictures.forecast_against_truth("orders", judged()),
         "residuals": lambda: forecast_pictures.residuals("orders", judged()),
         "capacity": lambda: pictures.capacity_over_scale_outs("orders", estimates()),
-        "lines": lambda: pictures.cpu_throughput_lines("orders", frame, lines, 1.0),
-        "candidates": lambda: pictures.candidates_error(errors(), chosen=["linear"]),
+        "lines": lambda: pictures.cpu_throughput_lines("orders", frame, lines),
+        "candidates": lambda: candidates_error(errors(), "linear"),
     }
     return drawn[name]()
 
@@ -107,14 +111,14 @@ def test_missing_truth_is_left_out_not_drawn_as_zero() -> None:
 
 def test_families_that_could_not_be_judged_are_still_shown() -> None:
     silent = errors().assign(wape=lambda frame: frame["wape"].where(frame["family"] == "linear"))
-    assert pictures.candidates_error(silent) != pictures.candidates_error(silent.dropna())
+    assert candidates_error(silent) != candidates_error(silent.dropna())
 
 
 def test_a_worker_without_a_line_or_samples_does_no_harm() -> None:
     frame, lines = features()
     some = {name: fit for name, fit in lines.items() if name != "tm-3"}
-    assert pictures.cpu_throughput_lines("orders", frame, some, 1.0).startswith(b"\x89PNG")
-    assert pictures.cpu_throughput_lines("orders", frame.iloc[:0], {}, 1.0).startswith(b"\x89PNG")
+    assert pictures.cpu_throughput_lines("orders", frame, some).startswith(b"\x89PNG")
+    assert pictures.cpu_throughput_lines("orders", frame.iloc[:0], {}).startswith(b"\x89PNG")
 
 
 def test_the_lines_of_a_job_whose_scale_out_nobody_measured_are_drawn() -> None:

@@ -12,10 +12,14 @@ import pandas as pd
 import pytest
 
 from perdix.assets.kept_answers import Kept
-from perdix.assets.training.record import Gate, Trained, data_of_table, iterate_trained, publication_of, read_trained
+from perdix.assets.training.record import Gate, Trained, data_of_table, iterate_trained, publication_of
 from perdix.models.registry import FORECAST, Fleet, Publication
 from perdix.models.registry.shared_models import name_of
 from perdix.telemetry.lake import Lake
+
+
+def read_trained(folder: Path, jobs: list[str]) -> list[Trained]:
+    return list(iterate_trained(folder, jobs))
 
 
 def answer(promote: bool = True, state: str | None = '{"order":[1,0,1]}', **metrics: float) -> dict[str, Any]:

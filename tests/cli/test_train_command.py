@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from perdix.assets.kept_answers import Kept, note_promoted
-from perdix.assets.training.record import read_trained
+from perdix.assets.training.record import iterate_trained
 from perdix.cli.known_errors import known_errors
 from perdix.cli.main import app
 from perdix.cli.output import UserError, run_guarded
@@ -133,7 +133,7 @@ def test_a_job_that_the_gate_held_back_is_not_reported_as_promoted(home: Home, m
         folder, job = home.trainings / "perdix-forecast", stretch[0]
         result = {"winner": "ridge", "promote": True, "verdict": "better", "state": "..."}
         Kept(folder, "run").write(job, {"result": result, "error": None})
-        (kept,) = read_trained(folder, [job])
+        (kept,) = iterate_trained(folder, [job])
         note_promoted(folder, job, kept.digest, but=why if job == "alpha" else "")
         return came_of("run", {"forecast_champions": {"version": 3}, "capacity_champions": {}}, {})
 
