@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.ds2_logs import write_ds2_logs
+from benchmarks.export_forms import write_exports
 from perdix.settings.home import conf_folder
 from perdix.telemetry.series import Series
 from perdix.twin.dataflow.job import DataflowTwin
 from perdix.twin.dataflow.parameters import load_dataflow
 from perdix.twin.emission import Scraping, emit
-from perdix.twin.exports import write_exports
 from perdix.twin.job import JobTwin
 from perdix.twin.parameters import load_twin
 from perdix.twin.tending import tend

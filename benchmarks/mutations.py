@@ -27,12 +27,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 
+from benchmarks.export_forms import ALL_FORMS, write_exports
 from perdix.telemetry.exports.naming import Hint
 from perdix.telemetry.exports.records import Limits
 from perdix.telemetry.queries import SeriesMap, load_series_map
 from perdix.telemetry.series import Series
 from perdix.telemetry.staged_export import ExportPart, Receipt, stage_part
-from perdix.twin.exports import WRITERS, write_exports
 
 COUNT = 10_000
 START_MS = 1_700_000_000_000
@@ -134,7 +134,7 @@ def _originals(folder: Path) -> Iterator[tuple[str, bytes]]:
         for worker in range(3)
     ]
     series.append(Series("workload_per_s", None, times, curve, {"topic": "größe"}, "gauge"))
-    for form in WRITERS:
+    for form in ALL_FORMS:
         for gzipped in (False, True):
             for path in write_exports(series, folder / f"{form}-{gzipped}", form, "export", gzipped=gzipped):
                 yield path.name, path.read_bytes()

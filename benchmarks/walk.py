@@ -30,6 +30,7 @@ import dagster as dg
 import pyarrow as pa
 
 import perdix
+from benchmarks.export_forms import write_exports
 from benchmarks.storm.episodes import Episode, Player
 from benchmarks.storm.network import Request, Response
 from benchmarks.storm.servers import Servers
@@ -46,7 +47,6 @@ from perdix.settings.targets import TwinSettings
 from perdix.targets.contract import Running
 from perdix.telemetry.landing import land
 from perdix.twin.emission import Scraping, emit
-from perdix.twin.exports import write_exports
 from perdix.twin.job import JobTwin
 from perdix.twin.living import SimulatedClock
 from perdix.twin.parameters import load_twin

@@ -12,6 +12,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from benchmarks.export_forms import write_exports
 from perdix.assets.resources import Workspace
 from perdix.cli.twin_jobs import write_twin_jobs
 from perdix.control.live import live_io
@@ -21,7 +22,6 @@ from perdix.settings.home import PROJECT, Home
 from perdix.telemetry.lake import Lake
 from perdix.telemetry.landing import land
 from perdix.twin.emission import Scraping, emit
-from perdix.twin.exports import write_exports
 from perdix.twin.living import LivingTwin, SimulatedClock, revive
 from perdix.twin.parameters import load_twin
 from perdix.twin.prometheus_face import PrometheusFace

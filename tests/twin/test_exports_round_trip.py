@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
+from benchmarks.export_forms import ALL_FORMS, write_exports
 from perdix.telemetry.exports.naming import Hint, Naming
 from perdix.telemetry.exports.reading import ExportReading
 from perdix.telemetry.metrics import CANONICAL
 from perdix.telemetry.queries import load_series_map
 from perdix.twin.emission import Scraping, emit
-from perdix.twin.exports import WRITERS, write_exports
 from perdix.twin.job import JobTwin
 
 START_S = 1_700_000_000
@@ -35,7 +35,7 @@ def samples(series, to_second):
 
 @pytest.mark.parametrize("names", ["canonical", "flink"])
 @pytest.mark.parametrize("gzipped", [False, True])
-@pytest.mark.parametrize("form", sorted(WRITERS))
+@pytest.mark.parametrize("form", sorted(ALL_FORMS))
 def test_round_trip(twin, tmp_path, form, gzipped, names):
     emitted = emit(twin, Scraping(15.0, jitter_s=0.3, loss=0.05), names=names)
     series_map = load_series_map()

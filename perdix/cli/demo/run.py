@@ -29,13 +29,12 @@ from perdix.settings.stream_job import load_stream_job
 from perdix.telemetry.landing import land
 from perdix.twin.emission import Scraping
 from perdix.twin.emission import emit as scrapes
-from perdix.twin.exports import write_exports
+from perdix.twin.exports import FORMS, write_export
 from perdix.twin.living import LivingTwin, SimulatedClock, revive
 from perdix.twin.parameters import load_demo_twins
 from perdix.twin.prometheus_face import PrometheusFace
 
 TICKS = 10
-FORMS = ("query-range", "victoria-metrics", "openmetrics")  # a format each, so that several are shown
 NAMES: tuple[Literal["flink", "canonical"], ...] = ("flink", "canonical", "flink")
 
 
@@ -105,7 +104,7 @@ def _export(place: Home, living: LivingTwin, hours: float, until_s: float) -> di
         target = folder / name
         shutil.rmtree(target, ignore_errors=True)
         target.mkdir(parents=True)
-        found[name] = write_exports(series, target, form, name, gzipped=True)
+        found[name] = [write_export(series, target, form, name)]
     return found
 
 
