@@ -17,7 +17,6 @@ MAXIMUM_POINTS: Final = 11_000
 Answer = tuple[int, dict[str, Any]]
 # Of /api/v1/status/buildinfo: a Prometheus of version 0, for that is what the twin is
 BUILD: Final[dict[str, Any]] = {"status": "success", "data": {"version": "0.0.0-perdix-twin", "goVersion": "none"}}
-DOWN: Final[dict[str, Any]] = {"status": "error", "errorType": "unavailable", "error": "the server is down for a drill"}
 _TOO_MANY: Final = (
     "exceeded maximum resolution of 11,000 points per timeseries. Try decreasing the query resolution (?step=XX)"
 )
@@ -27,8 +26,8 @@ class BadParameterError(ValueError):
     """A parameter that Prometheus refuses."""
 
 
-def query_range(living: LivingTwin, parameters: Mapping[str, str], newest_s: float | None = None) -> Answer:
-    """Answer ``/api/v1/query_range``; samples after ``newest_s`` are not known (a scrape that stands still)."""
+def query_range(living: LivingTwin, parameters: Mapping[str, str]) -> Answer:
+    """Answer ``/api/v1/query_range``."""
     try:
         start_s, end_s = _time(parameters, "start"), _time(parameters, "end")
         step_s = _duration(parameters, "step")
@@ -37,18 +36,18 @@ def query_range(living: LivingTwin, parameters: Mapping[str, str], newest_s: flo
         if (end_s - start_s) / step_s > MAXIMUM_POINTS:
             raise BadParameterError(_TOO_MANY)
         steps_s = start_s + step_s * np.arange(math.floor((end_s - start_s) / step_s + 1e-9) + 1, dtype=np.float64)
-        results = _evaluated(living, parameters, steps_s, newest_s)
+        results = _evaluated(living, parameters, steps_s)
     except (PromQLError, BadParameterError) as error:
         return _bad(str(error))
     matrix = [{"metric": labels, "values": _points(steps_s, values)} for labels, values in results]
     return _success("matrix", matrix)
 
 
-def query(living: LivingTwin, parameters: Mapping[str, str], now_s: float, newest_s: float | None = None) -> Answer:
-    """Answer ``/api/v1/query`` with an instant vector, at ``time`` or at ``now_s``."""
+def query(living: LivingTwin, parameters: Mapping[str, str]) -> Answer:
+    """Answer ``/api/v1/query`` with an instant vector, at ``time`` or now."""
     try:
-        time_s = _time(parameters, "time") if "time" in parameters else now_s
-        results = _evaluated(living, parameters, np.array([time_s]), newest_s)
+        time_s = _time(parameters, "time") if "time" in parameters else living.now_s()
+        results = _evaluated(living, parameters, np.array([time_s]))
     except (PromQLError, BadParameterError) as error:
         return _bad(str(error))
     vector = [{"metric": labels, "value": _points(np.array([time_s]), values)[0]} for labels, values in results]
@@ -56,7 +55,7 @@ def query(living: LivingTwin, parameters: Mapping[str, str], now_s: float, newes
 
 
 def _evaluated(
-    living: LivingTwin, parameters: Mapping[str, str], steps_s: NDArray[np.float64], newest_s: float | None
+    living: LivingTwin, parameters: Mapping[str, str], steps_s: NDArray[np.float64]
 ) -> list[tuple[dict[str, str], NDArray[np.float64]]]:
     text = parameters.get("query", "")
     if not text.strip():
@@ -65,13 +64,7 @@ def _evaluated(
         )
     expression = parse(text)
     lookback_s = _duration(parameters, "lookback_delta") if parameters.get("lookback_delta") else LOOKBACK_S
-    until_s = math.inf if newest_s is None else newest_s
-    found = evaluate(
-        expression,
-        steps_s,
-        lambda matchers, from_s, to_s: living.series(matchers, from_s, min(to_s, until_s)),
-        lookback_s,
-    )
+    found = evaluate(expression, steps_s, living.series, lookback_s)
     return [(dict(result.labels), result.values) for result in found]
 
 

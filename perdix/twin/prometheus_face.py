@@ -3,7 +3,6 @@
 import json
 import re
 import threading
-from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final, Self
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -17,26 +16,14 @@ JOB_PATH: Final = re.compile(r"/jobs/(?P<job>[^/]+)/(?P<resource>scale|failures)
 MAXIMUM_BODY: Final = 1 << 20
 
 
-@dataclass(frozen=True)
-class Trouble:
-    """What is wrong with the server, for tests and drills."""
-
-    down: bool = False  # every request is answered with 503
-    delay_s: float = 0.0  # every answer comes this much later
-    newest_s: float | None = None  # no sample after this epoch second is known: the scrapes stand still
-    refuse_scaling: bool = False  # requests to scale are answered with 503, reading works
-
-
 class PrometheusFace:
     """A server for a living twin, on the loopback address and a free port by default.
 
-    Use as a context manager, or :meth:`start` and :meth:`close`. Set :attr:`trouble` at any time.
+    Use as a context manager, or :meth:`start` and :meth:`close`.
     """
 
     def __init__(self, living: LivingTwin, *, host: str = "127.0.0.1", port: int = 0) -> None:
         self.living = living
-        self.trouble = Trouble()
-        self.closing = threading.Event()
         handler = type("Handler", (_Handler,), {"face": self})
         self._server = ThreadingHTTPServer((host, port), handler)
         self._server.daemon_threads = True
@@ -56,7 +43,6 @@ class PrometheusFace:
 
     def close(self) -> None:
         """Stop serving and free the port."""
-        self.closing.set()
         if self._thread is not None:
             self._server.shutdown()
             self._thread.join()
@@ -99,12 +85,6 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(self.rfile.read(int(length)))
 
     def _answer(self, body: bytes) -> None:
-        trouble = self.face.trouble
-        if trouble.delay_s:
-            self.face.closing.wait(trouble.delay_s)
-        if trouble.down:
-            self._send(503, api.DOWN)
-            return
         address = urlsplit(self.path)
         try:
             status, answer = self._routed(address.path, address.query, body)
@@ -121,10 +101,9 @@ class _Handler(BaseHTTPRequestHandler):
             return 200, api.BUILD
         if path in {"/api/v1/query_range", "/api/v1/query"} and self.command in {"GET", "POST"}:
             parameters = dict(parse_qsl(query)) | dict(parse_qsl(body.decode()))
-            newest_s = self.face.trouble.newest_s
             if path.endswith("_range"):
-                return api.query_range(self.face.living, parameters, newest_s)
-            return api.query(self.face.living, parameters, self.face.living.now_s(), newest_s)
+                return api.query_range(self.face.living, parameters)
+            return api.query(self.face.living, parameters)
         return 404, _error(f"nothing answers {self.command} {path}")
 
     def _of_job(self, name: str, resource: str, body: bytes) -> api.Answer:
@@ -136,8 +115,6 @@ class _Handler(BaseHTTPRequestHandler):
                 return 200, _running(living.job(name))
         if self.command not in {"PUT", "POST"} or (self.command == "POST") != (resource == "failures"):
             return 405, _error(f"{self.command} is not for {resource}")
-        if self.face.trouble.refuse_scaling:
-            return 503, _error("scaling is refused for a drill")
         try:
             asked = json.loads(body or b"{}")
         except (json.JSONDecodeError, RecursionError) as error:

@@ -22,9 +22,9 @@ from perdix.twin.emission import Scraping
 from perdix.twin.job import JobTwin
 from perdix.twin.living import LivingTwin, SimulatedClock
 from perdix.twin.parameters import load_twin
-from perdix.twin.prometheus_face import PrometheusFace, Trouble
 from perdix.twin.workloads import arrivals_from
 from tests.telemetry.wire_server import Wire, answer_of
+from tests.twin.troubled_face import PrometheusFace, Trouble
 
 START_S = 1_760_000_000
 NOW_S = START_S + 1_500

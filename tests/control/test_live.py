@@ -24,9 +24,9 @@ from perdix.telemetry.prometheus import Prometheus
 from perdix.twin.emission import Scraping
 from perdix.twin.job import JobTwin
 from perdix.twin.living import LivingTwin, SimulatedClock
-from perdix.twin.prometheus_face import PrometheusFace, Trouble
 from perdix.twin.workloads import arrivals_from
 from tests.control.rig import HIGH, LOW, START_S, a_job, constant, parameters
+from tests.twin.troubled_face import PrometheusFace, Trouble
 
 SELECTOR = {"namespace": "orders", "job_name": "orders", "topic": "orders"}
 

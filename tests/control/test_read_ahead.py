@@ -28,9 +28,9 @@ from perdix.telemetry.prometheus import Prometheus
 from perdix.twin.emission import Scraping
 from perdix.twin.job import JobTwin
 from perdix.twin.living import LivingTwin, SimulatedClock
-from perdix.twin.prometheus_face import PrometheusFace, Trouble
 from perdix.twin.workloads import arrivals_from
 from tests.control.rig import HIGH, START_S, a_job, constant, parameters
+from tests.twin.troubled_face import PrometheusFace, Trouble
 
 NAMES = ("orders", "clicks", "bills")
 HANGS_S = 3.0  # longer than a busy machine takes to serve all others: with half a second one of them came after it

@@ -6,7 +6,7 @@ import pytest
 from perdix.targets.contract import Running, TargetError
 from perdix.targets.twin import LocalTwinTarget, TwinTarget
 from perdix.twin.living import LivingTwin, SimulatedClock
-from perdix.twin.prometheus_face import PrometheusFace, Trouble
+from tests.twin.troubled_face import PrometheusFace, Trouble
 
 START_S = 1_700_000_000
 

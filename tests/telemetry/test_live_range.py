@@ -21,8 +21,8 @@ from perdix.telemetry.tables import SERIES, SOURCES
 from perdix.twin.emission import Scraping
 from perdix.twin.living import LivingTwin, SimulatedClock, revive
 from perdix.twin.parameters import load_twin
-from perdix.twin.prometheus_face import PrometheusFace, Trouble
 from tests.telemetry.test_prometheus import Server, success
+from tests.twin.troubled_face import PrometheusFace, Trouble
 
 NOW_S = datetime(2026, 3, 5, 1, 0, tzinfo=UTC).timestamp()  # an hour after midnight: a range over two days
 DAYS = ("2026-03-04", "2026-03-05")

@@ -13,7 +13,7 @@ from perdix.twin.emission import Scraping
 from perdix.twin.job import JobTwin
 from perdix.twin.living import LivingTwin, SimulatedClock
 from perdix.twin.parameters import Heap
-from perdix.twin.prometheus_face import PrometheusFace, Trouble
+from tests.twin.troubled_face import PrometheusFace, Trouble
 
 START_S = 1_700_000_000
 NOW_S = START_S + 3_600
