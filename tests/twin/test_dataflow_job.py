@@ -158,8 +158,8 @@ def test_how_time_is_cut_makes_no_difference(
     whole.step(sum(cuts))
     for seconds in cuts:
         cut.step(seconds)
-    for one, other in zip(vars(whole.ledger.between(0)).values(), vars(cut.ledger.between(0)).values(), strict=True):
-        np.testing.assert_array_equal(one, other)
+    for row, again in zip(vars(whole.ledger.between(0)).values(), vars(cut.ledger.between(0)).values(), strict=True):
+        np.testing.assert_array_equal(row, again)
     assert whole.rescales == cut.rescales
 
 
