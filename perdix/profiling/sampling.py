@@ -7,7 +7,7 @@ step by step, until its throughput no longer follows; what it then processes, on
 import math
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import stdtrit
@@ -20,39 +20,32 @@ from perdix.profiling.campaign import restore
 from perdix.profiling.sampling_instance import SamplingError, SamplingInstance, SamplingInstances
 from perdix.settings.size_grid import Grid, GridPoint
 
+TOLERANCE = 0.03  # half-width of the confidence interval of a mean that has converged, as a share of the mean
+CONFIDENCE = 0.9  # of that interval. Windows are taken as independent: choose them longer than what noise persists
+FEWEST = 4  # windows of which such a mean is taken
+RAISED_BY = 1.5  # factor by which an instance's share of the live workload is raised
+FOLLOWS = 0.95  # throughput as a share of what was offered from which on an instance keeps up
 
-@dataclass(frozen=True)
-class Convergence:
-    """The mean of the later half of the windows is known well enough, and stands still."""
 
-    tolerance: float = 0.03  # half-width of the mean's confidence interval, as a share of the mean
-    # Of that interval. Windows are taken as independent: choose them longer than what noise persists
-    confidence: float = 0.9
-    fewest: int = 4  # windows that the later half must have
+def converged(throughputs_per_s: Sequence[float]) -> float | None:
+    """Return the performance, records/s, or ``None`` when it has not converged.
 
-    def __post_init__(self) -> None:
-        if not (self.tolerance > 0 and 0 < self.confidence < 1 and self.fewest >= 2):
-            raise ValueError(f"tolerance above 0, confidence within 0 and 1, at least two windows; found {self}")
+    The earlier half of the windows is taken for the warm-up. A mean that still moves is known by its halves: they
+    may differ by no more than twice the tolerance.
 
-    def converged(self, throughputs_per_s: Sequence[float]) -> float | None:
-        """Return the performance, records/s, or ``None`` when it has not converged.
-
-        The earlier half of the windows is taken for the warm-up. A mean that still moves is known by its halves: they
-        may differ by no more than twice the tolerance.
-
-        ``throughputs_per_s``: means of windows of equal length, in order, since the instance was full.
-        """
-        later = np.asarray(throughputs_per_s[len(throughputs_per_s) // 2 :], float)
-        if later.size < self.fewest or not np.isfinite(later).all():
-            return None
-        mean = float(later.mean())
-        if mean <= 0.0:
-            return None
-        quantile = float(stdtrit(later.size - 1, 0.5 + self.confidence / 2.0))
-        half_width = quantile * float(later.std(ddof=1)) / math.sqrt(later.size)
-        first, second = later[: later.size // 2].mean(), later[later.size // 2 :].mean()
-        still = abs(second - first) <= 2.0 * self.tolerance * mean
-        return mean if still and half_width <= self.tolerance * mean else None
+    ``throughputs_per_s``: means of windows of equal length, in order, since the instance was full.
+    """
+    later = np.asarray(throughputs_per_s[len(throughputs_per_s) // 2 :], float)
+    if later.size < FEWEST or not np.isfinite(later).all():
+        return None
+    mean = float(later.mean())
+    if mean <= 0.0:
+        return None
+    quantile = float(stdtrit(later.size - 1, 0.5 + CONFIDENCE / 2.0))
+    half_width = quantile * float(later.std(ddof=1)) / math.sqrt(later.size)
+    first, second = later[: later.size // 2].mean(), later[later.size // 2 :].mean()
+    still = abs(second - first) <= 2.0 * TOLERANCE * mean
+    return mean if still and half_width <= TOLERANCE * mean else None
 
 
 @dataclass(frozen=True)
@@ -60,25 +53,14 @@ class SamplingPlan:
     """How one size is sampled."""
 
     window_s: int = 30  # seconds for which a share is kept and watched
-    # first_share, raised_by: share of the live workload that an instance begins with, and the factor by which it is
-    # raised
-    first_share: float = 0.01
-    raised_by: float = 1.5
-    follows: float = 0.95  # throughput as a share of what was offered from which on an instance keeps up
+    first_share: float = 0.01  # of the live workload, that an instance begins with
     most_s: int = 2_400  # seconds after which a size that has not converged is given up
-    convergence: Convergence = field(default_factory=Convergence)
-
-    def __post_init__(self) -> None:
-        if self.window_s < 1 or self.most_s < self.window_s:
-            raise ValueError(f"windows of {self.window_s} s must fit into {self.most_s} s")
-        if not (0 < self.first_share <= 1 and self.raised_by > 1 and 0 < self.follows <= 1):
-            raise ValueError(f"shares lie within 0 and 1 and are raised by more than 1, found {self}")
 
     @property
     def longest_window_s(self) -> int:
         """Of how many seconds a window may be, so that a size can be raised to all of the load and then converge."""
-        raised = math.ceil(-math.log(self.first_share) / math.log(self.raised_by))
-        return self.most_s // (raised + 2 * self.convergence.fewest)
+        raised = math.ceil(-math.log(self.first_share) / math.log(RAISED_BY))
+        return self.most_s // (raised + 2 * FEWEST)
 
 
 @dataclass(frozen=True)
@@ -210,15 +192,14 @@ def converged_performance(instance: SamplingInstance, plan: SamplingPlan) -> flo
     share, windows = plan.first_share, list[float]()
     for _ in range(plan.most_s // plan.window_s):
         seen = instance.process(share, plan.window_s)
-        if not seen.throughput_per_s >= plan.follows * seen.offered_per_s:  # NaN does not follow
+        if not seen.throughput_per_s >= FOLLOWS * seen.offered_per_s:  # NaN does not follow
             windows.append(seen.throughput_per_s)
-            performance = plan.convergence.converged(windows)
-            if performance is not None:
+            if (performance := converged(windows)) is not None:
                 return performance
         elif share >= 1.0:
             raise SamplingError("it takes all of the live workload; sample it again when there is more")
         elif seen.offered_per_s > 0.0:
-            share, windows = min(share * plan.raised_by, 1.0), []
+            share, windows = min(share * RAISED_BY, 1.0), []
     raise SamplingError(_not_converged(windows, plan))
 
 
