@@ -72,11 +72,7 @@ class FixedStep:
     Whatever comes of it; with step 1, the reference, all.
     """
 
-    step: int = 1
-
-    def __post_init__(self) -> None:
-        if self.step < 1:
-            raise ValueError(f"a step has at least one unit, found {self.step}")
+    step: int
 
     @property
     def largest_first(self) -> bool:

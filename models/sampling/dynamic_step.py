@@ -34,12 +34,6 @@ class DynamicStep:
     patience: int = 2
     near: float = 0.95  # it does not end below this share of what the largest size makes possible
 
-    def __post_init__(self) -> None:
-        if self.longest < 1 or self.patience < 1:
-            raise ValueError(f"longest and patience are at least 1, found {self.longest} and {self.patience}")
-        if min(self.evenness, self.fluctuation, self.gain) < 0 or not 0 <= self.near <= 1:
-            raise ValueError(f"evenness, fluctuation and gain are at least 0 and near is a share, found {self}")
-
     @property
     def largest_first(self) -> bool:
         """It does: a gradient needs a scale, and an end a proof."""
