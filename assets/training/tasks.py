@@ -59,9 +59,8 @@ def train_forecast(key: Mapping[str, Any]) -> dict[str, Any]:
         families, missing = bound_families(key["families"], key["shared"])
     champion, challenged = champion_of(key, lambda state, shared: (state, shared))
     state, shared = champion or (None, {})
-    since_s = (
-        None if champion is None else key.get("drift_since_s")
-    )  # without a champion nothing can have drifted from it
+    # Without a champion nothing can have drifted from it.
+    since_s = None if champion is None else key.get("drift_since_s")
     with watch.stage("fit and walk"):
         trained = retrain_forecasters(history, since_s, families, horizon_s=key["horizon_s"], seed=key["seed"])
     with watch.stage("challenge"):

@@ -102,9 +102,8 @@ def _save(folder: Path, name: str, fleet: Fleet, model_id: str, run_id: str) -> 
         code_paths=[str(_code(folder))],
         signature=_signature(name),
         input_example=pd.DataFrame([{"job": str(fleet.jobs["job"].iloc[0]), **_ASKED[name]}]),
-        pip_requirements=pins(
-            (*_REQUIREMENTS, *_ALSO_REQUIRED.get(name, ()))
-        ),  # inferring them would import everything in a subprocess: 7 to 10 s
+        # Inferring them would import everything in a subprocess: 7 to 10 s.
+        pip_requirements=pins((*_REQUIREMENTS, *_ALSO_REQUIRED.get(name, ()))),
         mlflow_model=Model(model_id=model_id, run_id=run_id),
     )
     return digest

@@ -49,9 +49,8 @@ class Profiling(Strict):
 
     load: WithARate  # lets ``{per_s}`` records/s arrive until it is ended by SIGTERM
     fail: Command | None = None  # lets one worker fail, as a machine does that is lost; the job comes back by itself
-    resize: WithASize | None = (
-        None  # gives the job's only worker ``{cpu_cores}`` cores and ``{memory_mb}`` MB, and ends
-    )
+    # Gives the job's only worker ``{cpu_cores}`` cores and ``{memory_mb}`` MB, and ends
+    resize: WithASize | None = None
     restore: Command | None = None  # undoes what ``resize`` did, and ends
     sizes: Grid | None = None  # what ``resize`` may be asked for
     # Records/s that ``load`` is asked for at most while sizes are sampled

@@ -18,14 +18,8 @@ from perdix.twin.workloads import Arrivals, in_blocks, workload
 
 EXPECTATION_DRAWS = 4_000
 KEYS_REMEMBERED = 4_096
-_SPEEDS, _KEYS, _OUTAGE, _EXPECTATION, _OF_SCALE_OUT, _GROUPS = (
-    0,
-    1,
-    2,
-    7,
-    8,
-    9,
-)  # random streams; those of the observables lie between
+# Random streams; those of the observables lie between.
+_SPEEDS, _KEYS, _OUTAGE, _EXPECTATION, _OF_SCALE_OUT, _GROUPS = 0, 1, 2, 7, 8, 9
 
 
 @dataclass(frozen=True)
