@@ -15,7 +15,7 @@ MOST_NAMED = 20  # jobs in one sentence
 
 
 def check_specs(
-    asset: "dg.CoercibleToAssetKey", suite: Suite, partitions: "dg.PartitionsDefinition[str] | None" = None
+    asset: "dg.CoercibleToAssetKey", suite: Suite, partitions: "dg.PartitionsDefinition[str]"
 ) -> list[dg.AssetCheckSpec]:
     """Return one spec per expectation; critical ones block what is downstream in the same run."""
     return [
@@ -32,7 +32,7 @@ def check_specs(
 
 
 def check_results(
-    asset: "dg.CoercibleToAssetKey", outcomes: Sequence[ExpectationOutcome], partition: str | None = None
+    asset: "dg.CoercibleToAssetKey", outcomes: Sequence[ExpectationOutcome], partition: str
 ) -> list[dg.AssetCheckResult]:
     """Return the outcomes as results: a failed critical one is an ERROR, any other failure a WARN.
 
@@ -56,7 +56,7 @@ def suite_checks(
     suite: Suite,
     judge: Judge,
     *,
-    partitions: "dg.PartitionsDefinition[str] | None" = None,
+    partitions: "dg.PartitionsDefinition[str]",
     required_resource_keys: set[str] | None = None,
     pool: str | None = None,
 ) -> dg.AssetChecksDefinition:
@@ -76,9 +76,6 @@ def suite_checks(
     def expectations(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
         chosen = {selected.name for selected in context.selected_asset_check_keys}
         judged = judge(context, suite.only(chosen))
-        if partitions is None:
-            yield from check_results(key, judged.outcomes())
-            return
         yield from of_each_partition(
             context, key, lambda days: check_results(key, judged.outcomes(days), _range_of(days))
         )
@@ -138,14 +135,13 @@ def _blocked(jobs: Sequence[str]) -> str:
     return f" {', '.join(jobs[:MOST_NAMED])}{more} {'goes' if len(jobs) == 1 else 'go'} no further."
 
 
-def _metadata(outcome: ExpectationOutcome, partition: str | None) -> dict[str, dg.MetadataValue]:
+def _metadata(outcome: ExpectationOutcome, partition: str) -> dict[str, dg.MetadataValue]:
     values: dict[str, dg.MetadataValue] = {
         "expectation": dg.MetadataValue.text(outcome.expectation),
         "kwargs": dg.MetadataValue.json(json.loads(json.dumps(dict(outcome.kwargs), default=str))),
         "meaning": dg.MetadataValue.text(outcome.meaning),
+        "partition": dg.MetadataValue.text(partition),
     }
-    if partition is not None:
-        values["partition"] = dg.MetadataValue.text(partition)
     for name in ("unexpected_percent", "observed", "checked", "unexpected"):
         value = getattr(outcome, name)
         if isinstance(value, bool):

@@ -1,11 +1,8 @@
 """Outcomes as Dagster shows them, and what a blocking one stops: driven through Dagster itself."""
 
-import warnings
-
 import dagster as dg
 import pandas as pd
 import pytest
-from dagster import BetaWarning, PreviewWarning
 
 from perdix.assets.checks import check_results, check_specs, suite_checks
 from perdix.assets.expectation_suite import Suite, load_suite
@@ -13,6 +10,12 @@ from perdix.assets.expectations import run_suite
 from perdix.assets.judging import Judged
 from perdix.assets.partitions import one_run
 from perdix.settings.home import PROJECT
+
+pytestmark = [  # backfill policies, partitions of checks
+    pytest.mark.filterwarnings("ignore::dagster.BetaWarning"),
+    pytest.mark.filterwarnings("ignore::dagster.PreviewWarning"),
+]
+DAYS = dg.DailyPartitionsDefinition("2026-01-01", end_date="2026-01-05")
 
 
 @pytest.fixture(scope="module")
@@ -34,17 +37,18 @@ def observations(cpu_load_max: float = 0.6, workload_per_s: float | None = 1000.
 
 
 def defs_of(suite: Suite, frame: pd.DataFrame, trained: list[str]) -> dg.Definitions:
-    @dg.asset
+    @dg.asset(partitions_def=DAYS)
     def observed() -> None: ...
 
-    @dg.asset(deps=[observed])
+    @dg.asset(deps=[observed], partitions_def=DAYS)
     def champion() -> None:
         trained.append("champion")
 
     def judge(context: dg.AssetCheckExecutionContext, chosen: Suite) -> Judged:
         return Judged((), run_suite(frame, chosen, now_s=2e9), {})
 
-    return dg.Definitions(assets=[observed, champion], asset_checks=[suite_checks("observed", suite, judge)])
+    checks = suite_checks("observed", suite, judge, partitions=DAYS)
+    return dg.Definitions(assets=[observed, champion], asset_checks=[checks])
 
 
 def run(defs: dg.Definitions, selection: dg.AssetSelection | None = None) -> tuple[dg.ExecuteInProcessResult, dict]:
@@ -52,7 +56,9 @@ def run(defs: dg.Definitions, selection: dg.AssetSelection | None = None) -> tup
     job = dg.define_asset_job("all_of_it", selection=selection or everything)
     resolved = dg.Definitions(assets=defs.assets, asset_checks=defs.asset_checks, jobs=[job])
     with dg.DagsterInstance.ephemeral() as instance:
-        result = resolved.resolve_job_def("all_of_it").execute_in_process(instance=instance, raise_on_error=False)
+        result = resolved.resolve_job_def("all_of_it").execute_in_process(
+            instance=instance, raise_on_error=False, partition_key="2026-01-01"
+        )
         return result, {item.check_name: item for item in result.get_asset_check_evaluations()}
 
 
@@ -91,14 +97,15 @@ def test_a_warning_lets_training_run(suite: Suite) -> None:
 def test_a_single_check_can_be_run(suite: Suite) -> None:
     defs = defs_of(suite, observations(), [])
     key = dg.AssetCheckKey(dg.AssetKey("observed"), "has_rows")
-    result, checks = run(defs, dg.AssetSelection.checks(key))
+    observed = dg.AssetSelection.assets("observed").without_checks()
+    result, checks = run(defs, observed | dg.AssetSelection.checks(key))
     assert result.success
     assert set(checks) == {"has_rows"}
     assert checks["has_rows"].metadata["observed"].value == 40.0
 
 
 def test_specs_say_what_blocks_and_what_it_means(suite: Suite) -> None:
-    specs = {spec.name: spec for spec in check_specs("observed", suite)}
+    specs = {spec.name: spec for spec in check_specs("observed", suite, DAYS)}
     assert specs["keys_are_unique"].blocking
     assert not specs["workload_is_covered"].blocking
     assert "Forecasts rest on what is left" in str(specs["workload_is_covered"].description)
@@ -106,8 +113,8 @@ def test_specs_say_what_blocks_and_what_it_means(suite: Suite) -> None:
 
 def test_an_expectation_that_could_not_be_judged_says_why(suite: Suite) -> None:
     frame = observations().drop(columns=["workers_reporting"])
-    results = {result.check_name: result for result in check_results("observed", run_suite(frame, suite, now_s=2e9))}
-    result = results["workers_all_report"]
+    results = check_results("observed", run_suite(frame, suite, now_s=2e9), "2026-01-01")
+    result = next(result for result in results if result.check_name == "workers_all_report")
     assert not result.passed
     assert "workers_reporting" in str(result.metadata["error"].value)
     assert str(result.description).startswith("could not be judged")
@@ -115,25 +122,21 @@ def test_an_expectation_that_could_not_be_judged_says_why(suite: Suite) -> None:
 
 def judged_days(suite: Suite, *days: str) -> list[dg.AssetCheckEvaluation]:
     """Run the checks of a table that has days, over some of them at once."""
-    partitions = dg.DailyPartitionsDefinition("2026-01-01", end_date="2026-01-05")
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", (BetaWarning, PreviewWarning))  # backfill policies, partitions of checks
+    @dg.asset(partitions_def=DAYS, backfill_policy=one_run)
+    def observed() -> None: ...
 
-        @dg.asset(partitions_def=partitions, backfill_policy=one_run)
-        def observed() -> None: ...
-
-        checks = suite_checks(
-            observed.key,
-            suite.only({"has_rows"}),
-            lambda _, s: Judged((), run_suite(observations(), s, now_s=2e9), {}),
-            partitions=partitions,
-        )
-        job = dg.define_asset_job("days", selection=dg.AssetSelection.all() | dg.AssetSelection.all_asset_checks())
-        defs = dg.Definitions(assets=[observed], asset_checks=[checks], jobs=[job])
-        with dg.DagsterInstance.ephemeral() as instance:
-            tags = {"dagster/asset_partition_range_start": days[0], "dagster/asset_partition_range_end": days[-1]}
-            result = defs.resolve_job_def("days").execute_in_process(instance=instance, tags=tags)
+    checks = suite_checks(
+        observed.key,
+        suite.only({"has_rows"}),
+        lambda _, s: Judged((), run_suite(observations(), s, now_s=2e9), {}),
+        partitions=DAYS,
+    )
+    job = dg.define_asset_job("days", selection=dg.AssetSelection.all() | dg.AssetSelection.all_asset_checks())
+    defs = dg.Definitions(assets=[observed], asset_checks=[checks], jobs=[job])
+    with dg.DagsterInstance.ephemeral() as instance:
+        tags = {"dagster/asset_partition_range_start": days[0], "dagster/asset_partition_range_end": days[-1]}
+        result = defs.resolve_job_def("days").execute_in_process(instance=instance, tags=tags)
     return list(result.get_asset_check_evaluations())
 
 
