@@ -198,7 +198,7 @@ def test_back_pressure_reaches_the_source_and_the_bottleneck_has_none() -> None:
 
 
 def test_a_bottleneck_downstream_holds_up_all_before_it() -> None:
-    twin = DataflowTwin(chain(), parallelism={"parse": 4})
+    twin = DataflowTwin(chain().with_start({"parse": 4}))
     twin.step(60)
     assert achieved_per_s(twin, 30)["source"] == pytest.approx(500.0), "the sink takes 1,000/s, two per record"
     pressure = back_pressure(twin, 30)
@@ -214,7 +214,7 @@ def test_stop_and_go_shows_what_is_missing_of_the_rate() -> None:
 
 
 def test_what_stops_the_sources_is_told_of_all_that_feeds_it() -> None:
-    twin = DataflowTwin(chain(back_pressure="stop-and-go"), parallelism={"parse": 4})
+    twin = DataflowTwin(chain(back_pressure="stop-and-go").with_start({"parse": 4}))
     twin.step(100)
     pressure = back_pressure(twin, 50)
     assert pressure["source"] == pressure["parse"] == pytest.approx(0.5, abs=0.05)
@@ -222,7 +222,7 @@ def test_what_stops_the_sources_is_told_of_all_that_feeds_it() -> None:
 
 
 def test_large_queues_hide_a_bottleneck_until_they_are_full_and_then_empty_slowly() -> None:
-    twin = DataflowTwin(load_dataflow("heron-wordcount"), parallelism={"flatmap": 5, "count": 20})
+    twin = DataflowTwin(load_dataflow("heron-wordcount").with_start({"flatmap": 5, "count": 20}))
     twin.step(400)
     assert back_pressure(twin, 0)["source"] == 0.0, "5 x 700,000 sentences fill at half a million a minute"
     twin.step(200)
@@ -248,12 +248,12 @@ def test_the_optimum_has_no_back_pressure_and_one_less_does_not_sustain(name: st
     parameters = calm(name)
     rates = parameters.target_per_s(0)
     best = dict(optimum(parameters, rates))
-    twin = DataflowTwin(parameters, parallelism=best)
+    twin = DataflowTwin(parameters.with_start(best))
     twin.step(400)
     assert max(back_pressure(twin, 0).values()) == 0.0
     assert achieved_per_s(twin, 200) == pytest.approx(rates)
     main = parameters.shown
-    short = DataflowTwin(parameters, parallelism={**best, main: best[main] - 1})
+    short = DataflowTwin(parameters.with_start({**best, main: best[main] - 1}))
     short.step(3_000)
     assert sum(achieved_per_s(short, 2_000).values()) < 0.999 * sum(rates.values())
     assert max(back_pressure(short, 2_000).values()) > 0.0
@@ -263,7 +263,7 @@ def test_the_optimum_has_no_back_pressure_and_one_less_does_not_sustain(name: st
 def test_noise_and_bursts_leave_the_optimum_of_nexmark_nearly_free_of_back_pressure(query: str) -> None:
     parameters = load_dataflow(f"nexmark-{query}")
     rates = parameters.target_per_s(0)
-    twin = DataflowTwin(parameters, 2, parallelism=optimum(parameters, rates))
+    twin = DataflowTwin(parameters.with_start(optimum(parameters, rates)), 2)
     twin.step(900)
     for source, achieved in achieved_per_s(twin, 0).items():
         assert achieved == pytest.approx(rates[source], rel=2e-3)
@@ -292,7 +292,7 @@ def test_useful_time_is_right_within_its_noise() -> None:
 def test_what_is_not_seen_is_missing_from_useful_time() -> None:
     said = chain(2_000.0).model_dump(by_alias=True)
     said["operators"]["parse"]["overhead"] = {"contention": 0.1, "unseen": 0.5}
-    twin = DataflowTwin(DataflowParameters.model_validate(said), parallelism={"parse": 6, "sink": 8})
+    twin = DataflowTwin(DataflowParameters.model_validate(said).with_start({"parse": 6, "sink": 8}))
     twin.step(60)
     window = twin.windows(30)["parse"]
     assert window.processed / window.useful_s == pytest.approx(np.full(6, 500 / 1.25))
@@ -301,7 +301,7 @@ def test_what_is_not_seen_is_missing_from_useful_time() -> None:
 
 
 def test_a_hot_instance_shows_and_stops_all() -> None:
-    twin = DataflowTwin(chain().with_skew(0.5, ("parse",)), parallelism={"parse": 5, "sink": 8})
+    twin = DataflowTwin(chain().with_skew(0.5, ("parse",)).with_start({"parse": 5, "sink": 8}))
     twin.step(60)
     window = twin.windows(30)["parse"]
     assert window.processed / window.processed.sum() == pytest.approx([0.5, 0.125, 0.125, 0.125, 0.125])

@@ -35,18 +35,10 @@ class DataflowTwin:
     Noise is drawn per second whatever the dataflow does, so that two policies are compared on the same luck.
 
     ``start_s``: epoch second at which it begins, with nothing waiting.
-    ``parallelism``: operator -> instances to begin with; by default those of the parameters.
     """
 
-    def __init__(
-        self,
-        parameters: DataflowParameters,
-        seed: int = 0,
-        *,
-        start_s: int = 0,
-        parallelism: Mapping[str, int] | None = None,
-    ) -> None:
-        self.parameters = parameters.with_start(parallelism or {})
+    def __init__(self, parameters: DataflowParameters, seed: int = 0, *, start_s: int = 0) -> None:
+        self.parameters = parameters
         self.seed = seed
         self.start_s = start_s
         self.graph: Dataflow = parameters.graph()
