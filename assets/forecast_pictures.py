@@ -61,8 +61,9 @@ def residuals(job: str, backtest: Backtest) -> bytes:
     spread.hist(finite, bins=min(40, max(5, finite.size // 20)), color=SKY, edgecolor="white", lw=0.4)
     spread.axvline(0.0, color=GREY, lw=0.8)
     if finite.size:
-        spread.axvline(float(finite.mean()), color=RED, lw=1.4)
-        spread.set_title(f"mean {_rate(float(finite.mean()))}", fontsize=9, color=RED)
+        mean = float(finite.mean())
+        spread.axvline(mean, color=RED, lw=1.4)
+        spread.set_title(f"mean {EngFormatter(sep='', places=1)(mean)} records/s", fontsize=9, color=RED)
     spread.set_xlabel("forecast - measured (records/s)")
     spread.xaxis.set_major_formatter(EngFormatter(sep=""))
     spread.set_ylabel("forecast steps")
@@ -118,10 +119,6 @@ def _truth(backtest: Backtest, indices: NDArray[np.int_]) -> tuple[Values, Value
     for start, actual in zip(starts, backtest.actual[indices], strict=True):
         per_s[start : start + len(actual)] = actual
     return first_s + backtest.step_s * (0.5 + np.arange(len(per_s))), per_s
-
-
-def _rate(per_s: float) -> str:
-    return f"{EngFormatter(sep='', places=1)(per_s)} records/s"
 
 
 def _percent(wape: float) -> str:

@@ -89,9 +89,9 @@ def profile(
                     ends.callback(_end, run)
                     runs.append(run)
             _drive(runs, plan, on_progress)
-    notes = [f"{_listed(some)} workers could not be deployed: {why}" for why, some in refused.items()] + notes
+    refusals = [f"{', '.join(map(str, some))} workers could not be deployed: {why}" for why, some in refused.items()]
     highest = _highest_rates(runs)
-    return _profile_of(job, runs, highest, [*notes, *(note for run in runs for note in run.notes)])
+    return _profile_of(job, runs, highest, [*refusals, *notes, *(note for run in runs for note in run.notes)])
 
 
 def _drive(runs: Sequence[_Run], plan: Plan, on_progress: Callable[[Progress], None] | None) -> None:
@@ -121,10 +121,6 @@ def _deployed(deployments: Deployments, scale_out: int, refused: dict[str, list[
         refused.setdefault(str(error), []).append(scale_out)
         return None
     return _Run(deployment, deployment.now_s)
-
-
-def _listed(scale_outs: Sequence[int]) -> str:
-    return ", ".join(map(str, scale_outs))
 
 
 def _measured(run: _Run, plan: Plan, step: int) -> Measured | None:

@@ -14,7 +14,7 @@ from scipy.special import stdtrit
 
 from perdix.models.performance.contract import Sample
 from perdix.models.sampling.contract import SamplingRule
-from perdix.models.sampling.course import Next, next_size
+from perdix.models.sampling.course import next_size
 from perdix.models.sampling.samples import FailedSize, OperatorSamples
 from perdix.profiling.campaign import restore
 from perdix.profiling.sampling_instance import SamplingError, SamplingInstance, SamplingInstances
@@ -117,7 +117,8 @@ def sample_operator(
             else:
                 samples.append(Sample(cpu_cores, memory_mb, tried.per_s, tried.took_s))
             if on_progress is not None:
-                on_progress(_progress(len(known), cpu_cores, memory_mb, tried, wanted))
+                why = tried.why if tried.per_s is None else wanted.why
+                on_progress(SamplingProgress(len(known), cpu_cores, memory_mb, tried.per_s, wanted.step, why))
             wanted = next_size(rule, grid, known)
     if not samples:
         said = "; ".join([*_reasons(failed), *notes])
@@ -209,8 +210,3 @@ def _not_converged(windows: list[float], plan: SamplingPlan) -> str:
     if max(windows) <= 0.0:
         return f"nothing came out within {plan.most_s} s"
     return f"did not converge within {plan.most_s} s: {min(windows):,.0f} to {max(windows):,.0f}/s"
-
-
-def _progress(number: int, cpu_cores: float, memory_mb: float, tried: _Tried, wanted: Next) -> SamplingProgress:
-    why = tried.why if tried.per_s is None else wanted.why
-    return SamplingProgress(number, cpu_cores, memory_mb, tried.per_s, wanted.step, why)

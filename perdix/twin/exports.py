@@ -27,11 +27,6 @@ def _query_range(series: Iterable[Series]) -> Iterator[str]:
     yield json.dumps(answer, separators=(",", ":"))
 
 
-def _victoria_metrics(series: Iterable[Series]) -> Iterator[str]:
-    """Yield what VictoriaMetrics' ``/api/v1/export`` answers: a JSON object per series and line; NaN is ``null``."""
-    return map(victoriametrics_line, series)
-
-
 def _openmetrics(series: Iterable[Series]) -> Iterator[str]:
     """Yield what ``promtool tsdb dump-openmetrics`` prints: ``name{labels} value seconds``, then ``# EOF``."""
     for entry in series:
@@ -43,7 +38,7 @@ def _openmetrics(series: Iterable[Series]) -> Iterator[str]:
 
 FORMS: Final[Mapping[str, tuple[str, Lines]]] = {  # name -> how files end, and their lines
     "query-range": (".json", _query_range),
-    "victoria-metrics": (".jsonl", _victoria_metrics),
+    "victoria-metrics": (".jsonl", lambda series: map(victoriametrics_line, series)),
     "openmetrics": (".om", _openmetrics),
 }
 

@@ -73,7 +73,7 @@ def question(setup: HostsSetup) -> dict[str, Any]:
 
 def result(outcome: HostsOutcome) -> dict[str, Any]:
     """Return one policy's figures with one pattern and seed; ``bills`` by billing time unit in minutes."""
-    found = {name: _plain(getattr(outcome, name)) for name in FIGURES}
+    found = {name: getattr(outcome, name) for name in FIGURES}
     return {
         "policy": outcome.policy,
         "topology": outcome.topology,
@@ -126,7 +126,3 @@ def _summary(pattern: str, policy: str, results: Sequence[Mapping[str, Any]]) ->
     """Return mean, sd, min and max over seeds of every figure and of every bill."""
     mine = [row for row in results if row["pattern"] == pattern and row["policy"] == policy]
     return {"pattern": pattern, "policy": policy, "seeds": len(mine), **known_spreads(mine, (*FIGURES, "bills"))}
-
-
-def _plain(value: Any) -> Any:
-    return dict(value) if isinstance(value, Mapping) else value

@@ -76,9 +76,9 @@ def result(outcome: DataflowOutcome) -> dict[str, Any]:
         "steps": outcome.steps,
         "start": dict(outcome.start),
         "parallelism": dict(outcome.parallelism),
-        "optimum": _plain(last.optimum),
-        "balanced_optimum": _plain(last.balanced_optimum),
-        "overshoot": _plain(last.overshoot),
+        "optimum": last.optimum,
+        "balanced_optimum": last.balanced_optimum,
+        "overshoot": last.overshoot,
         "converged_s": outcome.converged_s,
         "oscillations": outcome.oscillations,
         "instance_seconds": outcome.instance_s,
@@ -143,8 +143,8 @@ def _phase(phase: Phase) -> dict[str, Any]:
         "target_per_s": dict(phase.target_per_s),
         "steps": phase.steps,
         "path": [dict(step) for step in phase.path],
-        "optimum": _plain(phase.optimum),
-        "overshoot": _plain(phase.overshoot),
+        "optimum": phase.optimum,
+        "overshoot": phase.overshoot,
         "converged_s": phase.converged_s,
         "achieved": phase.achieved,
         "back_pressured": phase.back_pressured,
@@ -159,7 +159,3 @@ def _asked(asked: Asked) -> dict[str, Any]:
         "reason": asked.reason,
         "sentence": asked.sentence,
     }
-
-
-def _plain(parallelism: Mapping[str, int] | None) -> dict[str, int] | None:
-    return None if parallelism is None else dict(parallelism)
