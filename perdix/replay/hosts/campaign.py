@@ -60,13 +60,11 @@ def run_hosts_campaign(
     setup: HostsSetup, *, processes: int | None = None, on_progress: OnProgress | None = None
 ) -> HostsCampaign:
     """Play every contender with every pattern and seed; as :func:`~perdix.replay.side_by_side.play_all`."""
-    return play_all(
-        setup,
-        _play,
-        lambda case: f"{case.contender.label} ({case.pattern})",
-        processes=processes,
-        on_progress=on_progress,
-    )
+    return play_all(setup, _play, _name_of, processes=processes, on_progress=on_progress)
+
+
+def _name_of(case: HostsCase) -> str:
+    return f"{case.contender.label} ({case.pattern})"
 
 
 def _play(case: HostsCase, tell: Tell) -> HostsPlayed:
