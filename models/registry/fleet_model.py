@@ -4,7 +4,6 @@ import shutil
 import tempfile
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -56,16 +55,8 @@ _ASKED: Mapping[str, Mapping[str, float]] = {
 }
 
 
-@dataclass(frozen=True)
-class Registered:
-    """A version and the SHA-256 of its fleet table."""
-
-    version: int
-    digest: str
-
-
-def register(client: Any, experiment_id: str, run_id: str, name: str, fleet: Fleet) -> Registered:
-    """Store the fleet as a logged model of the run ``run_id`` and register a version of it."""
+def register(client: Any, experiment_id: str, run_id: str, name: str, fleet: Fleet) -> int:
+    """Store the fleet as a logged model of the run ``run_id``; return the version of it that is registered."""
     from mlflow.entities import LoggedModelOutput  # noqa: PLC0415
 
     model = client.create_logged_model(
@@ -85,7 +76,7 @@ def register(client: Any, experiment_id: str, run_id: str, name: str, fleet: Fle
         tags={DIGEST_TAG: digest, "perdix.jobs": str(len(fleet)), "perdix.shared_models": str(len(fleet.shared))},
         description=_description(fleet),
     )
-    return Registered(int(version.version), digest)
+    return int(version.version)
 
 
 def _save(folder: Path, name: str, fleet: Fleet, model_id: str, run_id: str) -> str:

@@ -87,8 +87,6 @@ class FleetVersion:
 class Published:
     """A version just registered, its alias being ``challenger``."""
 
-    name: str
     version: int
-    digest: str
     run_id: str
     run_url: str

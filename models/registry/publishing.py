@@ -37,14 +37,8 @@ def publish(client: Any, publication: Publication, run_url: Callable[[str, str],
             recorder.log_candidate(parent, candidate, fleet)
         for detail in publication.details if len(publication.details) <= DETAIL_LIMIT else ():
             recorder.log_detail(parent, detail)
-        registered = register(client, experiment_id, parent, publication.name, fleet)
-    return Published(
-        name=publication.name,
-        version=registered.version,
-        digest=registered.digest,
-        run_id=parent,
-        run_url=run_url(experiment_id, parent),
-    )
+        version = register(client, experiment_id, parent, publication.name, fleet)
+    return Published(version, parent, run_url(experiment_id, parent))
 
 
 def _refuse_twins(candidates: Sequence[Candidate]) -> None:
