@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -97,8 +98,5 @@ def _tops(played: Sequence[DataflowPlayed], shown: Sequence[str]) -> tuple[float
 
 def _smooth(values: Values) -> Values:
     """Return the mean of the last seconds at each second, of as many as there are."""
-    width_s = max(len(values) // POINTS, 10)
-    total = np.concatenate(([0.0], np.cumsum(values)))
-    ends = np.arange(1, len(values) + 1)
-    begins = np.maximum(ends - width_s, 0)
-    return np.asarray((total[ends] - total[begins]) / (ends - begins))
+    rows = pd.Series(values).rolling(max(len(values) // POINTS, 10), min_periods=1)
+    return np.asarray(rows.mean())
