@@ -66,7 +66,7 @@ class Versions:
         with self.lock:
             version = len(self.digests) + 1
             self.digests[version] = write_fleet(fleet, self.folder / f"{version}.parquet")
-        return Published(FORECAST, version, self.digests[version], "run", "http://mlflow", {}, {})
+        return Published(version, "run", "http://mlflow")
 
     def promote(self, _name: str, version: int, because: str = "") -> None:
         assert because
