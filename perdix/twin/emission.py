@@ -82,13 +82,9 @@ class _Table:
         deployed = history.column("scale_out")[looks.rows].max(initial=0.0) if looks.rows.size else 0.0
         workers = range(min(int(deployed), max(self.clock_of) + 1))  # of others there is nothing
         clocks = np.array([self.clock_of.get(worker, 0) for worker in workers], dtype=np.int64)
-        rows, counts = looks.rows[clocks], looks.counts[clocks]
-        if not rows.size or not len(clocks):
+        if not looks.rows.size or not len(clocks):
             return {}
-        # Beyond a worker's last scrape the first one stands in: nothing else is read for it.
-        there = np.arange(rows.shape[1]) < counts[:, None]
-        rows = np.where(there, rows, np.where(counts > 0, rows[:, 0], rows.max())[:, None])
-        values = self.read(history, rows.T).T
+        values = self.read(history, looks.rows_of(clocks).T).T
         kept = shown(values) & looks.wanted[clocks]
         ends = np.cumsum(kept.sum(axis=1)).tolist()
         times_ms, values = looks.times_ms[clocks][kept], values[kept]

@@ -99,6 +99,12 @@ class Looks:
         there = np.arange(rows.shape[1]) < counts[:, None]
         return Looks(times_ms, rows, there & (times_ms >= int(1000 * from_s)), counts)
 
+    def rows_of(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the rows of some endpoints; beyond one's last scrape its first stands in, so that no other is read."""
+        rows, counts = self.rows[numbers], self.counts[numbers]
+        there = np.arange(rows.shape[1]) < counts[:, None]
+        return np.where(there, rows, np.where(counts > 0, rows[:, 0], rows.max(initial=0))[:, None])
+
     def __getitem__(self, number: int) -> Look:
         count = self.counts[number]
         return Look(self.times_ms[number, :count], self.rows[number, :count], self.wanted[number, :count])

@@ -105,14 +105,11 @@ class _Exposition:
         """Return the tables of these workers, in this order."""
         first = np.arange(len(workers))
         clocks = np.zeros_like(first) if together else first + 1
-        rows, counts, times_ms, wanted = looks.rows[clocks], looks.counts[clocks], looks.times_ms[clocks], looks.wanted
-        # Beyond a worker's last scrape the first one stands in: nothing else is read for it.
-        there = np.arange(rows.shape[1]) < counts[:, None]
-        rows = np.where(there, rows, np.where(counts > 0, rows[:, 0], rows.max(initial=0))[:, None])
+        rows, times_ms, wanted = looks.rows_of(clocks), looks.times_ms[clocks], looks.wanted[clocks]
         found = {}
         for metric, read in self.tables.items():
             values = read(twin.history, rows.T).T
-            found[metric] = times_ms[workers], values[workers], (shown(values) & wanted[clocks])[workers]
+            found[metric] = times_ms[workers], values[workers], (shown(values) & wanted)[workers]
         return found
 
     def _keys_of(self, workers: Ints, some: NDArray[np.bool_]) -> Keys:
