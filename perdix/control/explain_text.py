@@ -181,7 +181,9 @@ def _rate(per_s: float | None) -> str:
 def _lines(explanation: Explanation) -> Iterator[str]:
     entry = explanation.entry
     if explanation.status is not None:
-        yield f"{explanation.job}: {explanation.status.status}. {explanation.status.sentence}".rstrip()
+        decided = "" if entry is None else entry.intent.sentence  # which follows
+        more = explanation.status.sentence.removeprefix(decided).strip()
+        yield f"{explanation.job}: {explanation.status.status}. {more}".rstrip()
     if explanation.pause is not None:
         yield f"Paused until {in_utc(explanation.pause.until_s)}. {explanation.pause.why}".rstrip()
     if entry is None:

@@ -327,3 +327,13 @@ def test_a_blind_job_says_so_first(store: StateStore) -> None:
     lines = render(replace(found, status=status)).splitlines()
     assert lines[0] == "orders: unreachable. The target cannot be read: HTTP 503."
     assert lines[1].startswith("Before that: 1 worker stays.")
+
+
+def test_all_of_it_says_what_was_decided_once(rig: Rig, store: StateStore) -> None:
+    found = explain(store, "orders")
+    assert found.entry is not None
+    decided = found.entry.intent.sentence
+    status = JobStatus("orders", Status.ACTING, rig.now_s, f"{decided} Target: 2 workers run.")
+    text = render(replace(found, status=status), verbose=True)
+    assert text.splitlines()[0] == "orders: acting. Target: 2 workers run."
+    assert text.count(decided) == 1
