@@ -228,14 +228,15 @@ class _Weighed:
     def _why_held(self, kind: Kind) -> str:
         """Return why that is advised where the best fixed size holds the objective."""
         load = self.learned.load.per_s
-        peak, typical, fixed = float(np.nanmax(load)), float(np.nanmedian(load)), workers(self.fixed.workers)
+        peak, mean, fixed = float(np.nanmax(load)), float(np.nanmean(load)), workers(self.fixed.workers)
         if self.fixed.workers > self.learned.peak_workers and kind != "keep":
             late = f"late in {self.late_now:.0%} of the time, " if self.too_late_now else ""
             return f"too small today: {late}{fixed} would hold the objective"
         if kind == "perdix":
+            rescales = round(self.perdix.rescales_per_day)
             return (
-                f"the load swings from {per_s(typical)} (median) to {per_s(peak)}: a fixed size is made for the peak, "
-                f"perdix follows with {self.perdix.rescales_per_day:.0f} rescales a day"
+                f"the load has a mean of {per_s(mean)} and a peak of {per_s(peak)}: a fixed size is made for the peak, "
+                f"perdix follows with {rescales} rescale{'' if rescales == 1 else 's'} a day"
             )
         if kind == "keep":
             return f"about what it needs: {fixed} would hold the objective"

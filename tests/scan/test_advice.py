@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perdix.replay.best_static import best_static
-from perdix.scan.advice import advise, known_in_time, late_share_now
+from perdix.scan.advice import _Weighed, advise, known_in_time, late_share_now
 from perdix.scan.confidence import confidence
 from perdix.scan.learning import CannotJudgeError, Restarts
 from perdix.scan.own_physics import objectives_of, own_physics
@@ -326,7 +326,17 @@ def test_rates_of_a_job_with_next_to_nothing_to_do_are_distinguished():
     slow = learned(load(lambda hours: daily(hours) / 1_000.0), capacities=capacities(each_per_s=0.1))
     found = advised(slow)
     assert found.kind == "perdix"
-    assert "from 0.55/s (median) to 1/s" in found.why
+    assert "a mean of 0.55/s and a peak of 1/s" in found.why
+
+
+def test_a_load_that_is_at_its_peak_most_of_the_time_swings_from_its_mean_and_not_from_its_peak():
+    """It read: swings from 300/s (median) to 300/s."""
+    of = learned(load(lambda hours: np.where(hours < 11.0, 0.0, 300.0)))
+    found = advised(of)
+    assert "the load has a mean of 162/s and a peak of 300/s" in found.why
+    assert found.why.endswith("perdix follows with 2 rescales a day")
+    seldom = _Weighed(of, found.fixed, replace(found.perdix, rescales_per_day=1.0), found.objectives, None)
+    assert seldom.why("perdix").endswith("perdix follows with 1 rescale a day")
 
 
 def test_one_worker_is_one_in_a_doubt():
