@@ -6,7 +6,7 @@ smaller one only after hours. A smaller one of which that is not known is tried 
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -86,7 +86,8 @@ def stand_still(
     shares = dict(zip(sizes, late_shares(situation.minutes, counted_on, allowed_s).tolist(), strict=True))
     size, why = _size(situation, shares, LateAt() if late_at is None else late_at)
     if size == runs and spent is not None and late_at is not None:
-        size, why = _found_out(situation, late_at, spent) or (size, why)
+        untried = [n for n in _not_too_small(situation, shares, late_at) if not late_at.ran(n)]
+        size, why = _found_out(situation, untried, spent) or (size, why)
     reason = Reason.HOLD_UNFORESEEABLE if size == runs else Reason.of_change(runs, size)
     assert situation.foresight is not None
     sentence = (
@@ -121,7 +122,8 @@ def _size(situation: Situation, shares: Mapping[int, float], late_at: LateAt) ->
         return _larger(situation, inside, budget, spent)
     if late_at.overspent(runs, budget):
         return _larger(situation, inside, budget, f"{runs} spent more than the error budget of the last hours")
-    return _smaller(situation, measured, budget)
+    below = _not_too_small(situation, inside, late_at)
+    return _smaller(situation, {n: measured[n] for n in (*below, runs)}, budget)
 
 
 def _overspent(situation: Situation, share: float, budget: float) -> bool:
@@ -148,17 +150,22 @@ def _larger(situation: Situation, shares: Mapping[int, float], budget: float, sp
     return next(held, max(larger)), spent
 
 
-def _found_out(situation: Situation, late_at: LateAt, spent: Spent) -> tuple[int, str] | None:
-    """Return the smaller size to try, and why; ``None`` where it is not worth it.
+def _not_too_small(situation: Situation, shares: Mapping[int, float], late_at: LateAt) -> list[int]:
+    """Return the sizes below what runs, ascending; of those that never ran none below what was late too often."""
+    runs, most = situation.scale_out, SPENT * situation.objectives.error_budget
+    smaller = [n for n in shares if situation.bounds.minimum <= n < runs]
+    late = max((n for n in smaller if late_at.ran(n) and late_at.share(n, shares[n]) > most), default=0)
+    return [n for n in smaller if n > late or late_at.ran(n)]
 
-    Who ran already is judged by what it did.
-    """
-    bounds, runs, objectives = situation.bounds, situation.scale_out, situation.objectives
+
+def _found_out(situation: Situation, untried: Sequence[int], spent: Spent) -> tuple[int, str] | None:
+    """Return the smaller size to try, of those that never ran, and why; ``None`` where it is not worth it."""
+    runs, objectives = situation.scale_out, situation.objectives
     here, minutes = situation.capacities.get(runs), situation.minutes
     if here is None or not here.usable or situation.lag_records is None or situation.behind or situation.late:
         return None
-    usable = (n for n, estimate in situation.capacities.items() if estimate.usable and bounds.minimum <= n < runs)
-    unknown = [n for n in usable if not late_at.ran(n) and situation.capacities[n].per_s > situation.workload_per_s]
+    takes = {n: situation.capacities[n].per_s for n in untried if situation.capacities[n].usable}
+    unknown = [n for n, per_s in takes.items() if per_s > situation.workload_per_s]
     if not unknown or situation.known_minutes < LEAST_MINUTES or situation.since_rescale_s < PATIENCE_S:
         return None
     if spent.left(objectives.error_budget) < MUCH_LEFT:

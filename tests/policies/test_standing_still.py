@@ -206,6 +206,17 @@ def test_what_surely_does_not_hold_or_was_found_out_is_not_tried():
     assert stand_still(unknown_below(), "perdix", found_out, NOTHING_SPENT).scale_out == 2
 
 
+def test_nothing_smaller_is_tried_than_a_size_that_was_too_small():
+    """Seen in the zoo (99001-19): 14 workers were left for being late, and 13, which never ran, tried next."""
+    known = unknown_below().capacities
+    known = {1: known[1], 2: Estimate(2, 6_900.0, 6_500.0, 7_300.0, True, ""), 3: replace(known[2], scale_out=3)}
+    given = replace(unknown_below(capacities=known), scale_out=3, bounds=Bounds(minimum=1, maximum=3))
+    runs = {3: (0.0, 20_000.0)}
+    assert stand_still(given, "perdix", LateAt(runs, 1e6), NOTHING_SPENT).scale_out < 3
+    left = LateAt({2: (600.0, 3_000.0), **runs}, 1e6)
+    assert stand_still(given, "perdix", left, NOTHING_SPENT).scale_out == 3
+
+
 def test_nothing_is_tried_soon_after_a_rescale_nor_where_catching_up_is_dear():
     for changes in ({"since_rescale_s": 3_600.0}, {"lag_records": None}, {"latency_p95_ms": 1e6}):
         assert stand_still(unknown_below(**changes), "perdix", RAN, NOTHING_SPENT).scale_out == 2
