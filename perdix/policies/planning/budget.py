@@ -24,6 +24,7 @@ SLOW_S = 6 * 3600.0  # in which the usual price falls to 1 / e while nothing is 
 LOWEST, HIGHEST = -1.5, 1.0  # of the usual price's logarithm
 MOST = 3.0  # times the budget: more counts as that much
 AIM = 0.8  # of the budget that is meant to be spent: the rest is for what nobody foresaw
+NEW = 0.25  # of that is kept back while nothing was seen: a few bad minutes are a large share of a job's first hours
 LEAST_LEFT = -10.0  # of the budget, however much more was spent
 DEAREST = 0.9  # logarithm of a price
 NO_BUDGET = 6.0  # likewise, where no second may be late
@@ -48,14 +49,18 @@ class Spent:
         fade, counted_s = fading.since(self.at_s, now_s, memory_s=MEMORY_S, longest_s=longest_s)
         late_s, seen_s = self.late_s * fade + late * counted_s, self.seen_s * fade + counted_s
         ours_s = self.ours_s * fade + curable * late * counted_s
-        meant = budget * AIM
+        meant = self._meant(budget)
         times = curable * late / meant if meant > 0.0 else MOST
         usual = min(max(self.usual + (times - 1.0) * counted_s / SLOW_S, LOWEST), HIGHEST)
         return replace(self, late_s=late_s, seen_s=seen_s, at_s=now_s, usual=usual, ours_s=ours_s)
 
+    def _meant(self, budget: float) -> float:
+        """Return the share of the time that is meant to be late; it rises while a job is new."""
+        return budget * AIM * (1.0 - NEW * max(1.0 - self.seen_s / MEMORY_S, 0.0))
+
     def share(self, budget: float) -> float:
         """Return how much is spent of what is meant to be: 1 when that is spent as fast as it is given."""
-        budget *= AIM
+        budget = self._meant(budget)
         if budget <= 0.0:
             return math.inf if self.ours_s > fading.FORGOTTEN_S else 1.0
         unseen = max(MEMORY_S - self.seen_s, 0.0)
