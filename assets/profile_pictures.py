@@ -13,7 +13,7 @@ def profile_picture(profile: Profile) -> bytes:
     figure, grid = canvas(1, 2, width_in=12.0, height_in=4.6, width_ratios=(3, 2))
     left, right = grid[0]
     for index, scale_out in enumerate(sorted({point.scale_out for point in profile.points})):
-        points = sorted((p for p in profile.points if p.scale_out == scale_out), key=lambda one: one.rate_per_s)
+        points = sorted((p for p in profile.points if p.scale_out == scale_out), key=lambda point: point.rate_per_s)
         colour = CYCLE[index % len(CYCLE)]
         rates, latencies = [p.rate_per_s for p in points], [p.latency_ms for p in points]
         left.plot(rates, latencies, color=colour, lw=1.2, label=f"{scale_out} workers")

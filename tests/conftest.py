@@ -71,7 +71,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """In a worker of ``make test``: files with Spark tests first, then those with slow ones, lest one begins last."""
     if hasattr(config, "workerinput"):
         spark, slow = ({item.path for item in items if item.get_closest_marker(name)} for name in ("spark", "slow"))
-        items.sort(key=lambda one: (one.path not in spark, one.path not in slow))
+        items.sort(key=lambda item: (item.path not in spark, item.path not in slow))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -119,7 +119,7 @@ def some_jobs(trained: Sequence[Trained], score: str) -> dict[str, Any]:
             "seconds": round(outcome.seconds, 2),
             "error": outcome.error,
         }
-        for outcome in sorted(trained, key=lambda one: not one.error)
+        for outcome in sorted(trained, key=lambda outcome: not outcome.error)
     ]
     return {"jobs": records(rows, ("job", "winner", score, "verdict", "seconds", "error"))}
 

@@ -207,4 +207,4 @@ def drawn(
     for fault, asleep in itertools.product(several, sorted(ASLEEP.keys() & kinds)):
         if rng.random() < ASLEEP[asleep]:
             faults.append(Fault(asleep, fault, int(rng.integers(1, minutes // 4)), 3 * minutes // 4))
-    return tuple(sorted(faults, key=lambda one: (one.from_min, one.kind, one.where)))
+    return tuple(sorted(faults, key=lambda fault: (fault.from_min, fault.kind, fault.where)))

@@ -173,7 +173,7 @@ class World:
         idle = [controller for controller in self.controllers if not controller.busy and controller.next_s <= until_s]
         if not idle:
             return False
-        first = min(idle, key=lambda one: (one.next_s, one.name))
+        first = min(idle, key=lambda controller: (controller.next_s, controller.name))
         weather = self.weather
         weather.now_s = max(weather.now_s, first.next_s)
         self.hosts.boot(self.controllers)

@@ -153,7 +153,7 @@ def _until_paid(taken: Iterable[Span], until_s: float, billing: Billing) -> list
             if not lease.idle:
                 lease.paid_until_s = lease.begin_s + billing.paid_s(at_s - lease.begin_s)
             staying.append(lease)
-        leased = sorted(staying, key=lambda one: (-one.paid_until_s, one.idle, one.begin_s))
+        leased = sorted(staying, key=lambda lease: (-lease.paid_until_s, lease.idle, lease.begin_s))
         for rank, lease in enumerate(leased):
             lease.idle = rank >= count
         leased += [_Leased(at_s, at_s) for _ in range(count - len(leased))]

@@ -123,7 +123,7 @@ def _first_fit(
     """Put the largest first, each onto the first host that has room; equal ones at once, which is the same."""
     hosts: list[dict[str, int]] = []
     free: list[tuple[float, float]] = []
-    for name in sorted(counts, key=lambda one: (-order(_shares(sizes[one], host)), one)):
+    for name in sorted(counts, key=lambda name: (-order(_shares(sizes[name], host)), name)):
         size, left = sizes[name], counts[name]
         for k, (cores, memory_mb) in enumerate(free):
             taken = min(left, _fitting(size, cores, memory_mb, host))

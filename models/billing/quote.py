@@ -40,4 +40,4 @@ def quotes(prices: PriceList, worker: Resources, workers: int) -> tuple[list[Quo
         price_per_h = hosts * instance_type.price_per_h
         utilisation = workers * worker.cores / (hosts * instance_type.cores)
         found.append(Quote(name, fitting, hosts, price_per_h, price_per_h / workers, utilisation))
-    return sorted(found, key=lambda one: (one.price_per_h, one.hosts, one.instance_type)), left_out
+    return sorted(found, key=lambda quote: (quote.price_per_h, quote.hosts, quote.instance_type)), left_out

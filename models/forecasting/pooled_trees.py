@@ -106,7 +106,7 @@ class PooledTrees(Member):
         early = [model for model in cls.models if model.until_s <= history.end_s + 1e-6]
         if not early:
             raise NotForecastableError(f"{cls.family}: no shared model that ends by {history.end_s:.0f} s")
-        model = max(early, key=lambda one: one.until_s)
+        model = max(early, key=lambda model: model.until_s)
         if float(model.state["cell_s"]) != cell_s:
             raise NotForecastableError(
                 f"{cls.family}: the shared model forecasts cells of {model.state['cell_s']:g} s, not {cell_s:g} s"

@@ -79,7 +79,10 @@ class TrainedPerformance:
         others = "; ".join(
             f"{candidate.family}: {candidate.error or candidate.errors}" for candidate in self.candidates
         )
-        first = min((candidate for candidate in self.candidates if candidate.may_lead), key=lambda one: one.rmse_per_s)
+        first = min(
+            (candidate for candidate in self.candidates if candidate.may_lead),
+            key=lambda candidate: candidate.rmse_per_s,
+        )
         why = (
             "has the lowest error"
             if first.family == self.winner
@@ -128,7 +131,7 @@ def chosen(candidates: Sequence[PerformanceCandidate]) -> str | None:
     sound = [candidate for candidate in candidates if candidate.errors is not None and candidate.may_lead]
     if not sound:
         return None
-    best = min(sound, key=lambda one: one.rmse_per_s)
+    best = min(sound, key=lambda candidate: candidate.rmse_per_s)
     published = next((candidate for candidate in sound if candidate.family == FOREST.family), best)
     return published.family if _within_spread(published, best) else best.family
 

@@ -76,7 +76,7 @@ class HighestRates:
     def _through(cls, family: str, known: Sequence[Known]) -> Self:
         if family not in _FITS:
             raise ValueError(f"no regression of T_max is called '{family}'; known: {', '.join(FAMILIES)}")
-        ordered = tuple(sorted(known, key=lambda one: (one.scale_out, one.running)))
+        ordered = tuple(sorted(known, key=lambda point: (point.scale_out, point.running)))
         sizes, rates, weights = (
             np.array([getattr(point, name) for point in ordered], float) for name in ("scale_out", "per_s", "weight")
         )

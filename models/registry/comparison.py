@@ -85,13 +85,13 @@ def record(
     return Recorded(parent, run_url(experiment_id, parent), nested, together)
 
 
-def _record_one(writer: RunWriter, parent: str, comparison: Comparison, one: Compared) -> str:
-    tags = {"mlflow.parentRunId": parent, "perdix.role": "compared", **one.tags}
-    with writer.run(one.name, tags) as run_id:
-        writer.log_values(run_id, one.metrics, {**comparison.parameters, **one.parameters})
-        writer.log_series(run_id, one.series)
+def _record_one(writer: RunWriter, parent: str, comparison: Comparison, item: Compared) -> str:
+    tags = {"mlflow.parentRunId": parent, "perdix.role": "compared", **item.tags}
+    with writer.run(item.name, tags) as run_id:
+        writer.log_values(run_id, item.metrics, {**comparison.parameters, **item.parameters})
+        writer.log_series(run_id, item.series)
         writer.log_dataset(run_id, comparison.data, comparison.kind)
-        writer.log_files(run_id, one.pictures)
-        if one.document is not None:
-            writer.client.log_dict(run_id, one.document, "figures.json")
+        writer.log_files(run_id, item.pictures)
+        if item.document is not None:
+            writer.client.log_dict(run_id, item.document, "figures.json")
     return run_id

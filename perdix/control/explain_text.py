@@ -148,7 +148,7 @@ def _table(intent: Intent) -> Iterator[str]:
 
 
 def _beside_accepted(candidates: Sequence[Document]) -> Sequence[Document]:
-    ordered = sorted(candidates, key=lambda one: one["scale_out"])
+    ordered = sorted(candidates, key=lambda candidate: candidate["scale_out"])
     accepted = next((at for at, row in enumerate(ordered) if row["rejected_by"] is None), 0)
     first = max(0, min(accepted - ROWS // 2, len(ordered) - ROWS))
     return ordered[first : first + ROWS]
@@ -334,7 +334,7 @@ def _candidates(candidates: Sequence[Document], chosen: Collection[int]) -> Iter
     """Yield each candidate with its verdict; ``chosen`` are the scale-outs that the policy or a guard came to."""
     if candidates:
         yield "Examined: workers, what the policy counts on, verdict"
-    for candidate in sorted(candidates, key=lambda one: one["scale_out"]):
+    for candidate in sorted(candidates, key=lambda candidate: candidate["scale_out"]):
         recovery = "" if candidate["recovery_s"] is None else f", recovery in {candidate['recovery_s']:,.0f} s"
         holds = "accepted" if candidate["scale_out"] in chosen else "not rejected, and not the one"
         verdict = holds if candidate["rejected_by"] is None else f"rejected: {candidate['rejected_by']}"

@@ -31,4 +31,4 @@ def standings(forecaster: Forecaster) -> tuple[Standing, ...]:
         Standing(family, float(weight), float(error) if np.isfinite(error) else None)
         for family, weight, error in zip(forecaster.names, weights, errors, strict=True)
     ]
-    return tuple(sorted(found, key=lambda one: -one.weight))
+    return tuple(sorted(found, key=lambda standing: -standing.weight))

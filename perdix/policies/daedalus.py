@@ -250,7 +250,10 @@ class Daedalus:
             return hold(self.name, situation, Reason.HOLD_UNKNOWN, unknown, candidates=examined)
         believed = self._hoped_for(situation)
         runs = situation.scale_out
-        best = max(known, key=lambda one: (believed[one.scale_out], one.scale_out == runs, -one.scale_out))
+        best = max(
+            known,
+            key=lambda candidate: (believed[candidate.scale_out], candidate.scale_out == runs, -candidate.scale_out),
+        )
         kept = self._kept(situation, best, believed[best.scale_out])
         if kept is not None:
             sentence = f"No candidate holds; {workers(situation.scale_out)} stay: {kept}."

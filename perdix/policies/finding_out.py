@@ -42,7 +42,7 @@ def best_trial(
     ``late_price``: worker-seconds that one late second weighs.
     """
     trials = [_trial(situation, situation.capacities[n], least_per_s, late_price) for n in scale_outs]
-    return max((trial for trial in trials if trial.worth > 0.0), key=lambda one: one.worth, default=None)
+    return max((trial for trial in trials if trial.worth > 0.0), key=lambda trial: trial.worth, default=None)
 
 
 def busy_workers(situation: Situation, load_per_s: float) -> float:
@@ -52,7 +52,7 @@ def busy_workers(situation: Situation, load_per_s: float) -> float:
     less would be given back. The capacity of one scale-out at least must be usable.
     """
     usable = sorted((n, estimate.per_s) for n, estimate in situation.capacities.items() if estimate.usable)
-    fewest, per_s = next((size for size in usable if size[1] >= load_per_s), max(usable, key=lambda one: one[1]))
+    fewest, per_s = next((size for size in usable if size[1] >= load_per_s), max(usable, key=lambda size: size[1]))
     return load_per_s / per_s * fewest
 
 

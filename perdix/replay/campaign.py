@@ -246,7 +246,7 @@ def _sorted_out(
                         f"seed {case.seed}: the bound allows for no failure at {end.unguarded} of its decisions, "
                         "because no scale-out would recover in time"
                     )
-    ended.sort(key=lambda one: setup.seeds.index(one.outcome.seed))  # stable: within a seed as they were begun
+    ended.sort(key=lambda played: setup.seeds.index(played.outcome.seed))  # stable: within a seed as they were begun
     return ended, least, failed, notes
 
 

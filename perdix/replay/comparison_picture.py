@@ -175,7 +175,9 @@ def _resources(axes: Axes, group: Group, colours: Colours, clairvoyant: float | 
     """Draw average workers as a share of the baseline's: the largest static deployment, else whoever used most."""
     used = {policy: np.array([replay.outcome.average_workers for replay in mine]) for policy, mine in group.items()}
     means = {policy: float(values.mean()) for policy, values in used.items()}
-    baseline = max([policy for policy in means if policy.startswith("static")] or means, key=lambda one: means[one])
+    baseline = max(
+        [policy for policy in means if policy.startswith("static")] or means, key=lambda policy: means[policy]
+    )
     for row, (policy, workers) in enumerate(used.items()):
         shares = workers / means[baseline]
         axes.barh(row, shares.mean(), color=colours[policy], height=0.62)

@@ -50,7 +50,7 @@ def weigh(policies: Sequence[Side], fixed: Side | None) -> Weighed:
     nearest = None if holding else min(policies, key=_distance, default=None)
     stand = [verdict for verdict in holding if verdict not in beaten]
     if stand:
-        return Weighed(min(stand, key=lambda one: one.cost), nearest, beaten)
+        return Weighed(min(stand, key=lambda verdict: verdict.cost), nearest, beaten)
     sides = [*policies, *([] if fixed is None else [fixed])]
     chosen = fixed if fixed is not None and fixed.held else min(sides, key=_distance, default=None)
     return Weighed(chosen, nearest, beaten)

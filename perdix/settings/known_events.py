@@ -171,6 +171,6 @@ def _occurrence(name: str, event: KnownEvent, start_s: float) -> Occurrence:
 
 
 def _within(found: list[Occurrence], begin_s: float, end_s: float) -> list[Occurrence]:
-    first = bisect.bisect_left(found, begin_s, key=lambda one: one.start_s)
-    last = bisect.bisect_left(found, end_s, key=lambda one: one.start_s)
+    first = bisect.bisect_left(found, begin_s, key=lambda occurrence: occurrence.start_s)
+    last = bisect.bisect_left(found, end_s, key=lambda occurrence: occurrence.start_s)
     return found[first:last]

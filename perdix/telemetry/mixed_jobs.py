@@ -88,7 +88,7 @@ def _at_once(spans: Iterable[JobSpan]) -> set[str]:
         latest = {value: span_of for value, span_of in latest.items() if span_of.last_ms >= mine.first_ms}
         others = {value for value, span_of in latest.items() if value != span.value and _shared(span_of, mine) > _FEW}
         values |= {*others, span.value} if others else set()
-        latest[span.value] = max(mine, latest.get(span.value, mine), key=lambda one: one.last_ms)
+        latest[span.value] = max(mine, latest.get(span.value, mine), key=lambda span: span.last_ms)
     return values
 
 

@@ -27,18 +27,18 @@ def read_named(path: Path, what: str, fix: str) -> pd.DataFrame:
         raise ValueError(f"{path}: not {what}: {error}; {fix}") from error
 
 
-def require(rows: pd.DataFrame, columns: Sequence[str], one: str, *, what: str, place: str, fix: str) -> None:
-    """Raise ``ValueError`` where a column is missing, there is no row, or rows differ in column ``one``.
+def require(rows: pd.DataFrame, columns: Sequence[str], kind: str, *, what: str, place: str, fix: str) -> None:
+    """Raise ``ValueError`` where a column is missing, there is no row, or rows differ in column ``kind``.
 
-    ``what``: begins the sentence about ``one``, for example ``a profile is``.
+    ``what``: begins the sentence about it, for example ``a profile is``.
     ``place``: where the rows are from.
     """
     missing = [name for name in columns if name not in rows.columns]
     if missing:
         raise ValueError(f"{place}: column {', '.join(missing)} is missing; {fix}")
-    values = rows[one].unique()
+    values = rows[kind].unique()
     if len(values) != 1:
-        raise ValueError(f"{place}: {what} of one {one}, found {len(values)}")
+        raise ValueError(f"{place}: {what} of one {kind}, found {len(values)}")
 
 
 def newest(

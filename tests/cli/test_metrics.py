@@ -143,7 +143,9 @@ def test_without_being_asked_the_controller_serves_nothing(
 ) -> None:
     listening = []
     real = socket.socket.listen
-    monkeypatch.setattr(socket.socket, "listen", lambda one, *how: listening.append(one) or real(one, *how))
+    monkeypatch.setattr(
+        socket.socket, "listen", lambda listener, *how: listening.append(listener) or real(listener, *how)
+    )
     ended = CliRunner().invoke(app, ["controller", "--interval", "1", "--ticks", "1", *asked])
     assert ended.exit_code == 0, ended.output
     assert len(listening) == servers

@@ -21,11 +21,11 @@ def line_of(rows):
     return Line.of(x, y, w)
 
 
-def assert_same(one, other):
+def assert_same(found, other):
     for name, mine, theirs in zip(
-        (f.name for f in dataclasses.fields(Line)), dataclasses.astuple(one), dataclasses.astuple(other), strict=True
+        (f.name for f in dataclasses.fields(Line)), dataclasses.astuple(found), dataclasses.astuple(other), strict=True
     ):
-        scale = {"throughput_m2": 1e12, "comoment": 1e6, "throughput_mean": 1e6}.get(name, 1.0) * max(1.0, one.weight)
+        scale = {"throughput_m2": 1e12, "comoment": 1e6, "throughput_mean": 1e6}.get(name, 1.0) * max(1.0, found.weight)
         assert mine == pytest.approx(theirs, rel=1e-9, abs=1e-11 * scale), name
 
 

@@ -33,7 +33,7 @@ from perdix.models.performance.samples import rates_of
 from perdix.settings.home import PROJECT
 from tests.models.sampled import sampled, true_per_s
 
-every_family = pytest.mark.parametrize("family", FAMILIES, ids=lambda one: one.family)
+every_family = pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.family)
 
 
 def fitted(family: Family, samples: list[Sample] | None = None, seed: int = 0) -> FittedPerformance:
@@ -53,7 +53,7 @@ def fitted(family: Family, samples: list[Sample] | None = None, seed: int = 0) -
         (XGBOOST, {"booster": "gbtree", "learning_rate": 0.1, "max_depth": 3, "n_estimators": 100}),
         (SUPPORT_VECTORS, {"kernel": "rbf", "gamma": "scale", "C": 1.0}),
     ],
-    ids=lambda one: getattr(one, "family", ""),
+    ids=lambda family: getattr(family, "family", ""),
 )  # fmt: skip
 def test_the_published_settings_are_the_ones_that_are_tried_first(family: Family, published: dict[str, object]) -> None:
     first = family.tried()[0]
@@ -96,7 +96,7 @@ def test_a_size_that_is_no_number_has_no_prediction_and_spoils_no_other(family: 
     assert found.per_s[2] == model.predict(2.0, 1_024.0).per_s[0]
 
 
-@pytest.mark.parametrize("family", [family for family in FAMILIES if family.bounded], ids=lambda one: one.family)
+@pytest.mark.parametrize("family", [family for family in FAMILIES if family.bounded], ids=lambda family: family.family)
 def test_bounded_families_come_near_what_they_were_taught_and_stand_still_beyond(family: Family) -> None:
     model = fitted(family)
     cores = np.array([0.6, 1.4, 2.6, 3.8])
@@ -139,7 +139,7 @@ def test_scaled_rates_mend_what_c_1_does_to_support_vectors() -> None:
     assert np.abs(scaled.predict(cores, 1_024.0).per_s / truth - 1.0).max() < 0.2
 
 
-@pytest.mark.parametrize("family", [MONOTONE, CURVES], ids=lambda one: one.family)
+@pytest.mark.parametrize("family", [MONOTONE, CURVES], ids=lambda family: family.family)
 @settings(max_examples=12, deadline=None)
 @given(st.lists(st.floats(0.0, 1e5), min_size=15, max_size=15), st.integers(0, 3))
 @example([*[0.0] * 14, 2.3e-197], 0)

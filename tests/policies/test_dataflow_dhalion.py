@@ -199,8 +199,8 @@ def calm(policy: Dhalion, now: DataflowSituation, intervals: int) -> list[Datafl
     return decisions
 
 
-def replace_count(one: InstanceWindow, count: int) -> InstanceWindow:
-    share = float(one.useful_s.sum()) / one.window_s / count
+def replace_count(seen: InstanceWindow, count: int) -> InstanceWindow:
+    share = float(seen.useful_s.sum()) / seen.window_s / count
     return window(count, useful=min(share, 1.0))
 
 

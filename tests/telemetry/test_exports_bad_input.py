@@ -176,7 +176,7 @@ def test_exemplars_tabs_comments_and_types_are_understood(read):
     )
     named, reading = read(content)
     assert reading.quarantined == []
-    named.sort(key=lambda one: one.series.times_ms[0])  # lines in the usual form are read first
+    named.sort(key=lambda item: item.series.times_ms[0])  # lines in the usual form are read first
     assert [(stream.name, dict(stream.series.labels), stream.series.values.tolist()) for stream in named] == [
         ("a_total", {"b": "x # y"}, [1.0]),
         ("a_total", {}, [2.0]),

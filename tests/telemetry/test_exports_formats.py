@@ -118,7 +118,9 @@ _exact = settings(max_examples=60, deadline=None, suppress_health_check=[HealthC
 @pytest.mark.parametrize("form", ["query_range", "victoriametrics", "tsdb_dump", "parquet"])
 @_exact
 @given(
-    series=st.lists(_series, min_size=1, max_size=4, unique_by=lambda one: (one.name, str(sorted(one.labels.items()))))
+    series=st.lists(
+        _series, min_size=1, max_size=4, unique_by=lambda series: (series.name, str(sorted(series.labels.items())))
+    )
 )
 def test_any_series_survives_the_round_trip(read, form, series):
     if form == "tsdb_dump":  # its milliseconds are told from seconds by their size

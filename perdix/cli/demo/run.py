@@ -83,7 +83,7 @@ def _liveliest(explained: dict[str, Any]) -> Any:
     scaled = [explanation for explanation in explained.values() if explanation.last_rescale is not None]
     if not scaled:
         return next(iter(explained.values()))
-    return max(scaled, key=lambda one: one.last_rescale.intent.made_s).of_last_rescale
+    return max(scaled, key=lambda explanation: explanation.last_rescale.intent.made_s).of_last_rescale
 
 
 @contextmanager

@@ -144,15 +144,15 @@ def _spread(spread: Spread, scale: float = 1.0, digits: int = 3) -> str:
 
 
 def _of(name: str, scale: float = 1.0) -> Callable[[Mapping[str, Any]], str]:
-    return lambda one: _spread(one.get(name), scale)
+    return lambda row: _spread(row.get(name), scale)
 
 
 def _latency(part: str) -> Callable[[Mapping[str, Any]], str]:
-    return lambda one: _spread(one["latency_ms"][part], 0.001)
+    return lambda row: _spread(row["latency_ms"][part], 0.001)
 
 
 def _of_bill(name: str, scale: float = 1.0) -> Callable[[Mapping[str, Any]], str]:
-    return lambda one: _spread(one["bill"][name], scale) if one.get("bill") else "-"
+    return lambda row: _spread(row["bill"][name], scale) if row.get("bill") else "-"
 
 
 ROWS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
@@ -165,7 +165,7 @@ ROWS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "latency, p50, s": _latency("p50"),
     "latency, p95, s": _latency("p95"),
     "above objective, %": _of("share_above_objective", 100.0),
-    "objective held, seeds": lambda one: f"{one['held']} of {one['seeds']}",
+    "objective held, seeds": lambda row: f"{row['held']} of {row['seeds']}",
     "recovery error, %": _of("recovery_error_pct"),
     "forecast WAPE, %": _of("forecast_wape_pct"),
     "capacity error, %": _of("capacity_error_pct"),

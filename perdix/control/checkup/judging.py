@@ -190,7 +190,7 @@ def _listed(names: Sequence[str]) -> str:
 def _implausible(seen: _Seen, fact: QueryFact) -> QueryFact:
     rejected = max(
         (rejection for rejection in seen.window.rejected if rejection.metric == fact.metric),
-        key=lambda one: float(one.times_s.max()),
+        key=lambda rejection: float(rejection.times_s.max()),
     )
     unit = units.of_value(fact.metric, float(np.median(rejected.values)), seen.ranges[fact.metric])
     many = f" ({fact.rejected:,} values of the last hour are)" if fact.rejected > 1 else ""

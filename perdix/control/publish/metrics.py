@@ -132,7 +132,7 @@ class PublishedCollector(Collector):
         snapshot = self._last
         if snapshot is not None:
             families.add(names.READ_AT, snapshot.read_s)
-            for job in sorted(snapshot.jobs.values(), key=lambda one: one.name):
+            for job in sorted(snapshot.jobs.values(), key=lambda job: job.name):
                 if files.names is None or job_of(job.name) in files.names:
                     self._add_job(families, job, files.jobs.get(job.name), now_s)
         for job_name, settings in sorted(files.jobs.items()):

@@ -279,7 +279,7 @@ class Dhalion:
         idle = {name: share for name, share in shares.items() if share < self.options.idle}
         if not idle:
             return None, math.nan
-        name = min(idle, key=lambda one: idle[one])
+        name = min(idle, key=lambda name: idle[name])
         return name, idle[name]
 
     def _act(

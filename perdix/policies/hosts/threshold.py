@@ -54,7 +54,7 @@ class Threshold:
         fleet = Fleet.of(situation)
         plan = Plan(situation, fleet, cached_factor=self.options.cached_factor)
         queues = {name: _queue(situation.seen.get(name, NOTHING)) for name in situation.operators}
-        for name in sorted(queues, key=lambda one: (fleet.count(one) > 0, -(queues[one] or 0.0), one)):
+        for name in sorted(queues, key=lambda name: (fleet.count(name) > 0, -(queues[name] or 0.0), name)):
             self._scale_out(plan, name, queues[name])
         for name in sorted(queues):
             self._scale_in(plan, name, queues[name])

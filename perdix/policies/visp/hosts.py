@@ -120,7 +120,7 @@ class Placement:
         """Return the hosts in words: their workers, the room for more, and how long their units still run."""
         rooms, parts = self.rooms(options), []
         ends = {name: self.end_s(name, options, now_s) for name in self.hosts}
-        for name in sorted(ends, key=lambda one: (ends[one], one))[:MOST_NAMED]:
+        for name in sorted(ends, key=lambda name: (ends[name], name))[:MOST_NAMED]:
             more = room_for(rooms[name], options)
             space = f", room for {more}" if more else ""
             left = seconds(ends[name] - now_s)

@@ -78,7 +78,7 @@ def frontier(known: Known) -> Frontier:
 def corners(plans: Sequence[Plan]) -> list[Plan]:
     """Return the plans on the lower convex hull of worker-seconds over late seconds, the least late first."""
     hull: list[Plan] = []
-    for plan in sorted(plans, key=lambda one: (one.late_s, one.worker_s)):
+    for plan in sorted(plans, key=lambda plan: (plan.late_s, plan.worker_s)):
         if hull and plan.worker_s >= hull[-1].worker_s:
             continue
         while len(hull) > 1 and _line(hull[-2], plan, hull[-1].late_s) <= hull[-1].worker_s * (1.0 + ALMOST):

@@ -43,6 +43,6 @@ class Placement:
         widest = [vertex for vertex in job.vertices if vertex.parallelism == job.parallelism]
         vertex = next((broad for broad in widest if broad.id in fed), widest[0])
         placed = self._flink.asked("GET", f"/jobs/{job.jid}/vertices/{vertex.id}", Placed).subtasks
-        workers = tuple(subtask.worker for subtask in sorted(placed, key=lambda one: one.subtask))
+        workers = tuple(subtask.worker for subtask in sorted(placed, key=lambda subtask: subtask.subtask))
         alone = len(set(workers)) == len(workers) == job.parallelism and all(workers)
         return Subtasks(workers, vertex.max_parallelism) if alone else None

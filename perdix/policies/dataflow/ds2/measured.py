@@ -114,7 +114,7 @@ def _emitted(graph: Dataflow, rates: Mapping[str, OperatorRates], source_per_s: 
         for name in graph.sources
         if name in rates and source_per_s.get(name, 0.0) > 0 and math.isfinite(rates[name].observed_output_per_s)
     ]
-    return min(known, key=lambda one: one.per_s / one.target_per_s, default=None)
+    return min(known, key=lambda source: source.per_s / source.target_per_s, default=None)
 
 
 def _keeps_pace(graph: Dataflow, rates: Mapping[str, OperatorRates], name: str) -> bool:
