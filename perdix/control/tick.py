@@ -38,7 +38,7 @@ from perdix.targets.advisory import AdvisoryTarget
 from perdix.targets.contract import Running, Target
 from perdix.telemetry.plausible import plausible_ranges
 
-VALID_S = 900.0
+VALID_S = 900.0  # that a decision is fresh for at least, else until the tick after the next
 
 
 def tick(job: StreamJob, io: TickIO, now_s: float, tenure: Tenure | None = None) -> TickReport:
@@ -273,7 +273,7 @@ def _intent(
         policy=decision.policy,
         reason=decision.reason,
         sentence=decision.sentence,
-        valid_until_s=setting.now_s + VALID_S,
+        valid_until_s=setting.now_s + max(VALID_S, 2.0 * setting.tick_interval_s),
         versions=planned.beliefs.versions,
         explanation=_account(setting, observation, planned, notes, rejected),
         predicted_recovery_s=_expected_s(planned, decision),

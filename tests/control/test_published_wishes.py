@@ -1,9 +1,11 @@
 """What is published as wanted: never a scale-in for want of metrics, never a stale number."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from perdix.control import tick
 from perdix.control.operators.naming import on_record
 from perdix.control.publish.metrics import Freshness
 from perdix.control.publish.names import METRICS, Shown
@@ -14,7 +16,7 @@ from perdix.targets.advisory import AdvisoryTarget
 from perdix.targets.contract import TargetError
 from tests.control.operators_rig import Job, Wishes, acting, looking
 from tests.control.published import ADVISED, Loop
-from tests.control.rig import HIGH, LOW
+from tests.control.rig import HIGH, LOW, Rig
 
 
 def test_what_is_wanted_what_runs_and_why_come_from_the_store(store: StateStore, tmp_path: Path) -> None:
@@ -36,6 +38,14 @@ def test_what_is_wanted_what_runs_and_why_come_from_the_store(store: StateStore,
     assert seen("rescale_budget_per_day", stream_job="orders") == 48
     assert seen("lease_held", stream_job="orders") == 1
     assert seen("up") == 1
+
+
+@pytest.mark.parametrize(("interval_s", "fresh_s"), [(60.0, 900.0), (3_600.0, 7_200.0)])
+def test_a_wish_is_fresh_until_the_tick_after_the_next(store: StateStore, interval_s: float, fresh_s: float) -> None:
+    rig = Rig.of(store, LOW, scale_out=2)
+    tick.tick(rig.job, replace(rig.io, tick_interval_s=interval_s), rig.now_s)
+    made = store.ledger.decisions("orders", limit=1)[0].intent
+    assert made.valid_until_s == rig.now_s + fresh_s
 
 
 def test_a_grace_period_takes_no_advice_back(store: StateStore, tmp_path: Path) -> None:
