@@ -320,6 +320,8 @@ def _sentence(found: Mapping[str, Any]) -> str:
     judged = f"{summary['judged']} of {summary['jobs']} jobs judged in {found['seconds']:.0f} s."
     if not summary["judged"]:
         return f"{judged} What each lacks stands in its row."
+    if all(row["advice"] in {None, "keep"} for row in found["jobs"]):
+        return f"{judged} {BRACKETS} Nothing is advised: what runs is about what is needed."
     saved, worker_h = summary["saved_cost_per_month"], summary["saved_worker_h_per_month"]
     saves = saves_in_words(worker_h, "worker-hours")
     if saved is not None:

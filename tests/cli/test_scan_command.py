@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from perdix.cli.known_errors import known_errors
 from perdix.cli.main import app
 from perdix.cli.output import run_guarded
-from perdix.cli.scan import Outputs
+from perdix.cli.scan import Outputs, _sentence
 from perdix.scan.document import Scan, document
 from perdix.scan.judging import Wanted
 from perdix.settings.access import HttpAccess
@@ -78,6 +78,13 @@ def test_a_twin_is_found_read_learned_and_judged(outputs):
     assert row["fixed"]["workers"] < 12
     assert row["saved_cost_per_month"] > 0
     assert row["confidence"]["grade"] in "ABCD"
+
+
+def test_where_nothing_is_advised_nothing_is_called_saved(outputs):
+    found, _ = outputs
+    assert "is advised: it saves" in _sentence(found)
+    kept = {**found, "jobs": [{**row, "advice": "keep"} for row in found["jobs"]]}
+    assert _sentence(kept).endswith("Nothing is advised: what runs is about what is needed.")
 
 
 def test_files_are_written_and_a_job_file_is_one_that_the_controller_accepts(outputs):
