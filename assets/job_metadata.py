@@ -80,16 +80,16 @@ def job_picture(course: JobCourse) -> bytes | None:
         axes.tick_params(labelbottom=False)
     moments_axis(latency)
     figure.align_ylabels()
-    figure.suptitle(_title(course), fontsize=11, ha="left", x=0.01)
+    figure.suptitle(_title(course), fontsize=11, ha="left", x=0.01, wrap=True)
     return to_png(figure)
 
 
 def _title(course: JobCourse) -> str:
-    late = "" if course.late_share is None else f"; late in {course.late_share:.1%} of the time"
-    left = "" if course.budget_left is None else f"; {course.budget_left:.0%} of the error budget is left"
+    late = None if course.late_share is None else f"late in {course.late_share:.1%} of the time"
+    left = None if course.budget_left is None else f"{course.budget_left:.0%} of the error budget is left"
     count = len(course.rescales)
     rescales = f"{count} rescale{'' if count == 1 else 's'} by perdix"
-    return f"{course.job.name}: {rescales} (green: out, orange: in){late}{left}"
+    return f"{course.job.name}: {rescales} (green: out, orange: in)\n{'; '.join(filter(None, (late, left)))}".rstrip()
 
 
 def _load(axes: Axes, times: np.ndarray, course: JobCourse, window: Window) -> None:

@@ -27,8 +27,9 @@ def course(**changes: object) -> JobCourse:
         "latency_p95_ms": np.where(times_s < NOW_S - 2_700.0, 9_000.0, 100.0),
     }
     window = Window("orders", 10.0, times_s, job_metrics=metrics, newest_sample_s=NOW_S)
-    given = {"window": window, "unread": "", "explanation": Explanation("orders", None, None), **changes}
-    return JobCourse(JOB, NOW_S, **given)  # type: ignore[arg-type]
+    explanation = Explanation("orders", None, None)
+    given = {"job": JOB, "now_s": NOW_S, "window": window, "unread": "", "explanation": explanation, **changes}
+    return JobCourse(**given)  # type: ignore[arg-type]
 
 
 def pixels(png: bytes | None) -> np.ndarray:
@@ -55,6 +56,12 @@ def test_the_forecast_is_drawn_beyond_the_newest_measurement() -> None:
     without, beside = (pixels(job_picture(course(forecasts=made))) for made in ((), (forecast,)))
     assert without.shape == beside.shape
     assert (without != beside).any()
+
+
+def test_the_title_ends_within_the_picture_also_that_of_a_long_name() -> None:
+    for name in ("checkout-sessions-europe", "o" * 63):
+        drawn = pixels(job_picture(course(job=JOB.model_copy(update={"name": name}))))
+        assert (drawn[:20, -4:] == 255).all()
 
 
 def test_a_metric_that_is_missing_leaves_its_panel_empty() -> None:
