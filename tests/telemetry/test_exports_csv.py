@@ -168,6 +168,26 @@ def test_a_day_beside_a_clock_that_cannot_be_read_is_no_time(read):
     assert reading.quarantined[0].reason.startswith("time '2023-02-22T9 PM:00' is not an ISO date-time")
 
 
+@pytest.mark.parametrize("clock", ["hour", "time"])
+@pytest.mark.parametrize("long", [False, True])
+def test_a_day_and_its_hour_beside_a_whole_time_do_not_replace_it(read, clock, long):
+    """As of a warehouse, which splits a table by them: all samples of an hour had the same time."""
+    cells = {"hour": "11", "time": "11:10:00"}[clock]
+    header, cell = ("metric,value", "cpu_load,") if long else ("cpu_load", "")
+    rows = (f"{1677064200 + k},2023-02-22,{cells},{cell}0.5\n" for k in range(20))
+    named, reading = read(f"ts,date,{clock},{header}\n{''.join(rows)}".encode())
+    assert (one(named).metric, len(set(one(named).times_ms.tolist()))) == ("cpu_load", 20)
+    assert reading.tally.quarantined == 0
+
+
+def test_a_day_that_cannot_be_read_costs_its_own_row(read):
+    """All rows near it were of midnight, and the hours a series."""
+    rows = [f"2023-02-{'?2' if k == 7 else '22'},{k},0.5\n" for k in range(20)]
+    named, reading = read(f"date,hour,cpu_load\n{''.join(rows)}".encode())
+    assert (one(named).metric, len(set(one(named).times_ms.tolist()))) == ("cpu_load", 19)
+    assert reading.quarantined[0].reason.startswith("time '2023-02-?2' is not an ISO date-time")
+
+
 def test_an_hour_beside_whole_times_is_a_series(read):
     named, _ = read(b"date,hour,cpu_load\n2023-02-22 09:10:00,9,0.5\n2023-02-22 10:10:00,10,0.6\n")
     assert [(s.series.metric, len(s.series)) for s in named] == [("hour", 2), ("cpu_load", 2)]

@@ -57,18 +57,19 @@ class Header:
         return tuple(lower.index(name) for name in names if name in lower)
 
     def times(self, rows: Sequence[Sequence[str]]) -> tuple[list[str], tuple[int, ...]]:
-        """Return the time of each row, a day and its clock as one, and the columns that it is made of."""
+        """Return the time of each row, a day and its clock as one where no column has both, and the columns with it."""
         plain = [cells[self.time] for cells in rows]
         clock = self.numbers(*CLOCK_NAMES)
         for day in self.numbers(_DAY) if self.numbers("time", "hour") else ():
             days = [cells[day].strip() for cells in rows]
-            if not all(_ONLY_DAY.fullmatch(text) for text in days if text):
-                break
             clocks = [":".join(cells[at].strip().zfill(2) for at in clock) for cells in rows]
             clocks = [text.zfill(len(text) + (text[1:2] == ":")) for text in clocks]
-            whole = [f"{text}T{at if ':' in at else at + ':00'}" for text, at in zip(days, clocks, strict=True)]
-            if day == self.time or any(map(_DAY_AND_CLOCK.fullmatch, whole)):
-                return whole, (day, *clock)
+            whole = [
+                f"{text}T{at if ':' in at else at + ':00'}" if _ONLY_DAY.fullmatch(text) else text
+                for text, at in zip(days, clocks, strict=True)
+            ]
+            if any(map(_ONLY_DAY.fullmatch, days) if day == self.time else map(_DAY_AND_CLOCK.fullmatch, whole)):
+                return whole if self.time in (day, *clock) else plain, (self.time, day, *clock)
         return plain, (self.time,)
 
 
