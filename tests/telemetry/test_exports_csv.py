@@ -114,6 +114,14 @@ def test_a_number_may_be_a_label_also_where_each_worker_is_scraped_at_its_own_ti
     assert reading.remarks == []
 
 
+def test_hosts_of_which_few_samples_are_read_at_once_are_no_key_of_the_rows(read):
+    """Each sampled at its own time: 37 of 2,022 rows were read by themselves, and 37 hosts were one series there."""
+    lines = (f"{1677064200 + k},host-{k % 50:03d},cpu_load,0.5\n" for k in range(2022))
+    named, reading = read(f"ts,host,metric,value\n{''.join(lines)}".encode())
+    assert {series.series.labels.get("host") for series in named} == {f"host-{k:03d}" for k in range(50)}
+    assert reading.remarks == []
+
+
 def test_workers_of_one_moment_are_no_key_of_the_rows(read):
     text = "ts,worker,metric,value\n" + "".join(f"1677064200,w{k},cpu_load,0.5\n" for k in range(20))
     named, reading = read(text.encode())

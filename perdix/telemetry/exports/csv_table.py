@@ -104,7 +104,7 @@ class CsvReader:
         self.timezone = timezone
         self._header: Header | None = None
         self._local = self._relative = False
-        self._left_out: set[str] = set()  # columns that tell rows apart, and no series
+        self._out: set[int] | None = None  # columns that distinguish rows, and no series; by the first rows
 
     def read(self) -> Iterator[RawSeries | Quarantined | Remark]:
         """Yield the columns (or the series of a long table), one run per block of the file."""
@@ -117,10 +117,8 @@ class CsvReader:
             yield no_zone(self.timezone)
         if self._relative:
             yield Remark("times count from an event, not from 1970; they are kept as if they began there")
-        for column in sorted(self._left_out):
-            yield left_out(column)
 
-    def _block(self, block: Lines) -> Iterator[RawSeries | Quarantined]:
+    def _block(self, block: Lines) -> Iterator[RawSeries | Quarantined | Remark]:
         lines = block.split()
         begin = 0
         while self._header is None and begin < len(lines):
@@ -148,13 +146,17 @@ class CsvReader:
             self._local |= times.local
             self._relative |= times.relative
             table = _Table(header, rows, times, texts, kept, block, lines)
-            out = {*made_of, *self._keys(header, rows)}
+            if self._out is None:
+                self._out = self._keys(header, rows)
+                titles = {header.columns[at] for at in self._out if any(cells[at].strip() for cells in rows)}
+                yield from map(left_out, sorted(titles))
+            out = {*made_of, *self._out}
             yield from table.wide(out, self.timezone) if header.value is None else table.long(out)
 
-    def _keys(self, header: Header, rows: Sequence[Sequence[str]]) -> set[int]:
+    @staticmethod
+    def _keys(header: Header, rows: Sequence[Sequence[str]]) -> set[int]:
         """Return the columns that pandas numbers rows by, and those of a long table that are no labels."""
         found = {at for at, title in enumerate(header.columns) if title.lower() in ROW_NUMBERS}
-        found |= {at for at, title in enumerate(header.columns) if title in self._left_out}
         if header.name is not None and header.value is not None:
             kept = {header.time, header.name, *header.numbers(*TIME_NAMES, *CLOCK_NAMES, WORKER)}
             columns = {
@@ -164,7 +166,6 @@ class CsvReader:
             }
             rest = [[cells[at] for cells in rows] for at in kept]
             found |= no_labels(columns, rest)
-        self._left_out |= {header.columns[at] for at in found if any(cells[at].strip() for cells in rows)}
         return found
 
     @staticmethod
