@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from perdix.telemetry.exports import parquet_table
 from perdix.telemetry.exports.naming import Hint
 from perdix.telemetry.staged_export import STALE_NAN, sample_rows
 from tests.telemetry.export_writers import gzipped
@@ -162,7 +163,50 @@ def test_whole_numbers_are_labels_where_rows_would_be_alike_without(read):
     named, reading = read(content)
     found = [(dict(stream.series.labels), len(stream.series)) for stream in named]
     assert found == [({"partition": f"{k}"}, 20) for k in range(2)]
-    assert reading.remarks == ["column 'uuid' is left out: it does not distinguish series"]
+    assert reading.remarks == [
+        f"column '{column}' is left out: it does not distinguish series" for column in ("id", "n", "uuid")
+    ]
+
+
+def lag_of_partitions(workers=0, count=400):
+    """Return rows in the order of time: the lag of four partitions beside CPU loads, which are of no partition."""
+    of_each_time = [("consumer_lag_records", None, partition) for partition in range(4)]
+    of_each_time += [("cpu_load", f"w{worker}", None) for worker in range(workers)]
+    return [(T0 + 1000 * k, *row, 1.0) for k in range(count) for row in of_each_time]
+
+
+def table_of(rows, **further):
+    names = ("ts", "metric", "worker", "partition", "value")
+    return written(
+        **{name: pa.array(cells) for name, cells in zip(names, zip(*rows, strict=True), strict=True)}, **further
+    )
+
+
+def labels_of_lag(named):
+    return [dict(stream.series.labels) for stream in named if stream.series.metric == "consumer_lag_records"]
+
+
+def test_a_number_is_a_label_also_where_most_rows_are_distinguished_without(read):
+    """Partitions beside the metrics of 40 workers were one series."""
+    named, reading = read(table_of(lag_of_partitions(workers=40)))
+    assert labels_of_lag(named) == [{"partition": f"{k}"} for k in range(4)]
+    assert reading.remarks == []
+
+
+def test_a_count_beside_a_partition_is_no_label(read):
+    """It was one, and the partition none: time and count distinguish nearly all rows as well."""
+    named, reading = read(table_of(lag_of_partitions(), count=np.random.default_rng(0).integers(0, 500, 1600)))
+    assert labels_of_lag(named) == [{"partition": f"{k}"} for k in range(4)]
+    assert reading.remarks == ["column 'count' is left out: it does not distinguish series"]
+
+
+@pytest.mark.parametrize(("workers", "batch"), [(2, 600), (0, 400)])
+def test_a_number_that_the_first_rows_do_not_need_may_be_a_label(read, monkeypatch, workers, batch):
+    """In the order of the series these are of one partition, or of none."""
+    monkeypatch.setattr(parquet_table, "_BATCH_ROWS", batch)
+    rows = sorted(lag_of_partitions(workers), key=lambda row: (row[1] != "cpu_load", str(row[2]), str(row[3])))
+    named, _ = read(table_of(rows))
+    assert {labels["partition"] for labels in labels_of_lag(named)} == {"0", "1", "2", "3"}
 
 
 def test_further_text_columns_are_labels_and_numbers_are_not(read):

@@ -158,14 +158,14 @@ class CsvReader:
         """Return the columns that pandas numbers rows by, and those of a long table that are no labels."""
         found = {at for at, title in enumerate(header.columns) if title.lower() in ROW_NUMBERS}
         if header.name is not None and header.value is not None:
-            kept = {header.time, header.name, *header.numbers(*TIME_NAMES, *CLOCK_NAMES, WORKER)}
+            kept = {header.time, *header.numbers(*TIME_NAMES, *CLOCK_NAMES, WORKER)}
             columns = {
                 at: [cells[at] for cells in rows]
                 for at in range(len(header.columns))
-                if at not in {*kept, *found, header.value}
+                if at not in {*kept, *found, header.name, header.value}
             }
             rest = [[cells[at] for cells in rows] for at in kept]
-            found |= no_labels(columns, rest)
+            found |= no_labels(columns, [cells[header.name] for cells in rows], rest)
         return found
 
     @staticmethod

@@ -1,5 +1,6 @@
 """Which columns of a long table are labels, and which only accompany a value: a key of the row, a count, a maximum."""
 
+from collections import Counter
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import Final, TypeVar
 
@@ -13,29 +14,32 @@ Name = TypeVar("Name", bound=Hashable)
 
 def no_labels(
     columns: Mapping[Name, Sequence[Hashable]],
+    names: Sequence[Hashable],
     rest: Sequence[Sequence[Hashable]],
     numbers: Collection[Name] = (),
 ) -> set[Name]:
     """Return the columns without which time, name and the other labels still distinguish the rows.
 
-    Of those with few values, as a label has, only ``numbers``.
+    Of those with few values, as a label has, only ``numbers``, and those only where that holds for each name.
 
-    ``columns``: possible labels; ``rest``: times and names.
+    ``columns``: possible labels; ``names``: of the metrics; ``rest``: times and certain labels.
     ``numbers``: columns that may as well be counts; none is a label where there are too few rows to see.
     """
-    rows = len(rest[0])
+    rows = len(names)
     values = {name: len(set(cells)) for name, cells in columns.items()}
 
-    def distinguished(without: set[Name]) -> bool:
-        left = (cells for name, cells in columns.items() if name not in without)
-        return len(set(zip(*rest, *left, strict=True))) > DISTINGUISHED * rows
+    def distinguished(without: set[Name]) -> Counter[Hashable]:
+        kept = (cells for name, cells in columns.items() if name not in without)
+        return Counter(row[0] for row in set(zip(names, *rest, *kept, strict=True)))
 
-    keys = {name for name, count in values.items() if 2 * count > rows}
     if rows < LEAST_ROWS:
         return set(numbers)
-    found = keys if keys and distinguished(keys) else set()
-    for name in columns:
-        if name in numbers and distinguished(found | {name}):
+    keys = {name for name, count in values.items() if 2 * count > rows}
+    found = keys if keys and distinguished(keys).total() > DISTINGUISHED * rows else set()
+    with_all = distinguished(found)
+    for name in sorted((name for name in columns if name in numbers), key=lambda name: -values[name]):
+        left = distinguished(found | {name})
+        if all(left[metric] > DISTINGUISHED * count for metric, count in with_all.items()):
             found = found | {name}
     return found
 

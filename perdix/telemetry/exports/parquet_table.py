@@ -48,7 +48,7 @@ class _Columns:
 
 def read_parquet(content: Content, limits: Limits, timezone: str) -> Iterator[RawSeries | Quarantined | Remark]:
     """Yield the series of the file, one run per batch of rows; times without a zone are read in ``timezone``."""
-    local, texts = False, set[str]()
+    local, out = False, set[str]()
     try:
         opened = _open(content, limits)
         if isinstance(opened, str):
@@ -58,22 +58,23 @@ def read_parquet(content: Content, limits: Limits, timezone: str) -> Iterator[Ra
         if isinstance(columns, str):
             yield Quarantined(columns, samples=max(1, opened.metadata.num_rows))
             return
-        done = 0
+        unjudged = {label for label in columns.labels if label.lower() not in {WORKER, _LABELS}}
         for batch in opened.iter_batches(
             _BATCH_ROWS, columns=[columns.time, columns.value, columns.name, *columns.labels]
         ):
             times = _times(batch[columns.time], timezone)
             local |= times.local
-            apart = set() if done else _no_labels(batch, columns, times)
-            texts |= {label for label in apart if _is_text(batch[label].type)}
-            columns = replace(columns, labels=tuple(label for label in columns.labels if label not in apart))
+            whole = batch.num_rows == opened.metadata.num_rows
+            judged = {label for label in unjudged if whole or len(_as_text(batch[label]).unique().drop_null()) > 1}
+            unjudged -= judged
+            out |= _no_labels(batch, columns, times, judged) if judged else set()
+            columns = replace(columns, labels=tuple(label for label in columns.labels if label not in out))
             yield from _batch(batch, columns, times)
-            done += batch.num_rows
     except (pa.ArrowException, OSError, ValueError, OverflowError, KeyError) as error:
         yield Quarantined(f"Parquet that cannot be read: '{str(error)[:200]}'; {_EXPORT}", byte_offset=0)
     if local:
         yield no_zone(timezone)
-    yield from map(left_out, sorted(texts))
+    yield from map(left_out, sorted(out))
 
 
 def _open(content: Content, limits: Limits) -> pq.ParquetFile | str:
@@ -113,16 +114,12 @@ def _is_label(column: str, kind: pa.DataType) -> bool:
     return bool(_is_text(kind) or labels or kinds.is_dictionary(kind))
 
 
-def _no_labels(batch: pa.RecordBatch, columns: _Columns, times: Times) -> set[str]:
-    cells = {label: batch[label] for label in columns.labels if label.lower() not in {WORKER, _LABELS}}
-    numbers = {label for label, column in cells.items() if pa.types.is_integer(column.type)}
-    kept = [batch[label] for label in (columns.name, *columns.labels) if label not in cells]
-    codes = [_groups([_as_text(column)])[0].tolist() for column in kept]
-    return no_labels(
-        {label: _groups([_as_text(column)])[0].tolist() for label, column in cells.items()},
-        [times.times_ms.tolist(), *codes],
-        numbers,
-    )
+def _no_labels(batch: pa.RecordBatch, columns: _Columns, times: Times, judged: set[str]) -> set[str]:
+    codes = {column: _groups([_as_text(batch[column])])[0].tolist() for column in (columns.name, *columns.labels)}
+    cells = {label: codes[label] for label in columns.labels if label in judged}
+    rest = [codes[label] for label in columns.labels if label not in judged]
+    numbers = {label for label in judged if pa.types.is_integer(batch[label].type)}
+    return no_labels(cells, codes[columns.name], [times.times_ms.tolist(), *rest], numbers)
 
 
 def _is_text(kind: pa.DataType) -> bool:
