@@ -126,6 +126,13 @@ def test_slots_bound_a_vertex_and_are_no_key_groups(slots: int) -> None:
     assert decisions[-1].parallelism["work"] == 8, "7 instances would share 128 key groups unevenly"
 
 
+@pytest.mark.parametrize("slots", [3, 4, 8, 16, 40, 46, 128])
+def test_vertices_that_share_no_slot_share_those_that_are_left(slots: int) -> None:
+    """Each asked for all that were left, together for 30 of 16, which no cluster can run: nothing changed."""
+    decision = behind(heron_word_count(), ONE_EACH, autoscaler(), 12, slots=slots)[-1]
+    assert sum(decision.parallelism.values()) == min(slots, 46)
+
+
 @pytest.mark.parametrize(("partitions", "wanted"), [(None, 7), (16, 8)])
 def test_a_source_is_aligned_to_partitions_that_are_known_and_not_to_what_it_may_have(
     partitions: int | None, wanted: int

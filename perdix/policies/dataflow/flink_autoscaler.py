@@ -128,6 +128,7 @@ class FlinkAutoscaler:
         if shrinks and unknown_lag is not None:
             changes = {name: count for name, count in changes.items() if count > runs[name]}
             note = f" Nothing is scaled in: it is not known whether records wait before {unknown_lag}."
+        changes = _within_slots(situation, changes)
         if not changes:
             why = f"Every operator is within its band, or waits to be scaled in.{note}"
             reason = Reason.HOLD_BLIND if note else Reason.HOLD_GOOD
@@ -181,6 +182,21 @@ def _unknown_lag(situation: DataflowSituation) -> str | None:
         if not _total(window.produced) / window.window_s >= EMITS_ALL * target_per_s:
             return name
     return None
+
+
+def _within_slots(situation: DataflowSituation, changes: dict[str, int]) -> dict[str, int]:
+    """Return the changes; of slots that are not shared, each that grows gets those that are left by what it lacks."""
+    runs = situation.parallelism
+    lacks = {name: count - runs[name] for name, count in changes.items() if count > runs[name]}
+    lacking, found = sum(lacks.values()), dict(changes)
+    taken = sum({**runs, **changes}.values())
+    if situation.slots is None or situation.slots_shared or taken <= situation.slots:
+        return changes
+    left = max(situation.slots - taken + lacking, 0)
+    for name, lack in sorted(lacks.items(), key=lambda item: -item[1]):
+        given = math.ceil(lack * left / lacking)
+        found[name], left, lacking = runs[name] + given, left - given, lacking - lack
+    return {name: count for name, count in found.items() if count != runs[name]}
 
 
 def _verdict(vertex: Vertex, decision: JobDecision) -> OperatorVerdict:
