@@ -165,8 +165,10 @@ def _shared(first: Floats, second: Floats, *, rounded: bool) -> Floats:
     apart = np.abs(first - second)
     if not apart.any():
         return first
-    for decimals in range(MOST_DECIMALS + 1) if rounded and apart.max() <= 0.501 else ():
+    for decimals in range(MOST_DECIMALS + 1) if rounded else ():
+        if apart.max() > 0.501 * 10.0**-decimals:
+            break
         for series in (first, second):
             if (series == np.round(series, decimals)).all():
-                return series if apart.max() <= 0.501 * 10.0**-decimals else series[:0]
+                return series
     return first[:0]
