@@ -51,7 +51,7 @@ class Header:
     value: int | None = None
     name: int | None = None
 
-    def numbers(self, *names: str) -> tuple[int, ...]:
+    def places(self, *names: str) -> tuple[int, ...]:
         """Return where columns of these names stand, in the order of the names."""
         lower = [column.lower() for column in self.columns]
         return tuple(lower.index(name) for name in names if name in lower)
@@ -59,8 +59,8 @@ class Header:
     def times(self, rows: Sequence[Sequence[str]]) -> tuple[list[str], tuple[int, ...]]:
         """Return the time of each row, a day and its clock as one where no column has both, and the columns with it."""
         plain = [cells[self.time] for cells in rows]
-        clock = self.numbers(*CLOCK_NAMES)
-        for day in self.numbers(_DAY) if self.numbers("time", "hour") else ():
+        clock = self.places(*CLOCK_NAMES)
+        for day in self.places(_DAY) if self.places("time", "hour") else ():
             days = [cells[day].strip() for cells in rows]
             clocks = [":".join(cells[at].strip().zfill(2) for at in clock) for cells in rows]
             clocks = [text.zfill(len(text) + (text[1:2] == ":")) for text in clocks]
@@ -158,7 +158,7 @@ class CsvReader:
         """Return the columns that pandas numbers rows by, and those of a long table that are no labels."""
         found = {at for at, title in enumerate(header.columns) if title.lower() in ROW_NUMBERS}
         if header.name is not None and header.value is not None:
-            kept = {header.time, *header.numbers(*TIME_NAMES, *CLOCK_NAMES, WORKER)}
+            kept = {header.time, *header.places(*TIME_NAMES, *CLOCK_NAMES, WORKER)}
             columns = {
                 at: [cells[at] for cells in rows]
                 for at in range(len(header.columns))
@@ -215,7 +215,7 @@ class _Table:
         present, values, bad = _values(column)
         use = present & ~bad & self.times.good
         groups: dict[tuple[str, ...], list[int]] = {}
-        out = {*out, header.value, *header.numbers(*TIME_NAMES, *CLOCK_NAMES)}
+        out = {*out, header.value, *header.places(*TIME_NAMES, *CLOCK_NAMES)}
         rest = [at for at in range(len(header.columns)) if at not in out]
         for index in np.flatnonzero(use):
             groups.setdefault(tuple(self.rows[index][at] for at in rest), []).append(int(index))
