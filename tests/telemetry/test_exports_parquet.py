@@ -200,7 +200,7 @@ def test_a_count_beside_a_partition_is_no_label(read):
     assert reading.remarks == ["column 'count' is left out: it does not distinguish series"]
 
 
-@pytest.mark.parametrize(("workers", "batch"), [(2, 600), (0, 400)])
+@pytest.mark.parametrize(("workers", "batch"), [(2, 600), (0, 400), (0, 300)])
 def test_a_number_that_the_first_rows_do_not_need_may_be_a_label(read, monkeypatch, workers, batch):
     """In the order of the series these are of one partition, or of none."""
     monkeypatch.setattr(parquet_table, "_BATCH_ROWS", batch)

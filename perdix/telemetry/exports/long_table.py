@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from typing import Final, TypeVar
+from itertools import pairwise
+from typing import Any, Final, TypeVar
 
 from perdix.telemetry.exports.records import Remark
 
@@ -15,14 +16,15 @@ Name = TypeVar("Name", bound=Hashable)
 def no_labels(
     columns: Mapping[Name, Sequence[Hashable]],
     names: Sequence[Hashable],
-    rest: Sequence[Sequence[Hashable]],
+    rest: Sequence[Sequence[Any]],
     numbers: Collection[Name] = (),
 ) -> set[Name]:
     """Return the columns without which time, name and the other labels still distinguish the rows.
 
-    Of those with few values, as a label has, only ``numbers``, and those only where that holds for each name.
+    Of those with few values, as a label has, only ``numbers``, and those only where that holds for each name and they
+    change while time goes on: in a table in the order of its series, a label does not.
 
-    ``columns``: possible labels; ``names``: of the metrics; ``rest``: times and certain labels.
+    ``columns``: possible labels; ``names``: of the metrics; ``rest``: times, and certain labels.
     ``numbers``: columns that may as well be counts; none is a label where there are too few rows to see.
     """
     rows = len(names)
@@ -32,6 +34,10 @@ def no_labels(
         kept = (cells for name, cells in columns.items() if name not in without)
         return Counter(row[0] for row in set(zip(names, *rest, *kept, strict=True)))
 
+    def accompanies(cells: Sequence[Hashable]) -> bool:
+        steps = zip(pairwise(cells), pairwise(rest[0]), strict=True)
+        return any(before != cell and last < time for (before, cell), (last, time) in steps)
+
     if rows < LEAST_ROWS:
         return set(numbers)
     keys = {name for name, count in values.items() if 2 * count > rows}
@@ -39,7 +45,8 @@ def no_labels(
     with_all = distinguished(found)
     for name in sorted((name for name in columns if name in numbers), key=lambda name: -values[name]):
         left = distinguished(found | {name})
-        if all(left[metric] > DISTINGUISHED * count for metric, count in with_all.items()):
+        may_be = values[name] == 1 or accompanies(columns[name])
+        if may_be and all(left[metric] > DISTINGUISHED * count for metric, count in with_all.items()):
             found = found | {name}
     return found
 
