@@ -20,7 +20,8 @@ LEAST_SHARED: Final = 5  # samples at the same times, equal but for rounding
 LEAST_SHORT: Final = 10  # of numbers of few decimals
 LEAST_DIFFERENT: Final = 5  # values among them: what hardly changes may be alike by chance
 SILENT_MS: Final = 120_000  # or two intervals of a copy: where a series is silent for longer, the copy goes on
-MOST_DECIMALS: Final = 3  # of a copy that was rounded, and of what may be alike by chance
+MOST_DECIMALS: Final = 9  # of a copy that was rounded
+FEW_DECIMALS: Final = 3  # of what may be alike by chance
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -150,7 +151,7 @@ def _alike(first: Floats, second: Floats) -> bool:
     """Return whether two series are equal by more than chance, to which few samples of few decimals are left."""
     shared = _shared(first, second, rounded=True)
     values = np.unique(shared)
-    long = np.count_nonzero(values != np.round(values, MOST_DECIMALS))
+    long = np.count_nonzero(values != np.round(values, FEW_DECIMALS))
     enough = len(shared) >= LEAST_SHORT or long >= LEAST_DIFFERENT
     return bool(len(values) >= LEAST_DIFFERENT and enough)
 

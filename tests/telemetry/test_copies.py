@@ -229,7 +229,7 @@ def test_long_fractions_need_few_samples_to_be_copies(decimals: int) -> None:
     np.testing.assert_allclose(observed(*short)["workload_per_s"], 2.0 * np.round(LOAD[:6], decimals))
 
 
-@pytest.mark.parametrize("decimals", [0, 2])
+@pytest.mark.parametrize("decimals", [0, 2, 6])
 def test_a_copy_may_be_rounded(decimals: int) -> None:
     whole, rounded = series(1, "a.json"), series(2, "b.csv", 4, load=np.round(LOAD, decimals))
     np.testing.assert_allclose(observed(whole, rounded)["workload_per_s"], LOAD, atol=0.5)
