@@ -30,6 +30,7 @@ UNSEEN_S = 30.0  # after that: a stop that has not shown by then was shorter tha
 UNCALM_S = 300.0  # likewise: who is not calm by then never may be
 BEFORE_A_RESTART_S = 120.0  # where the stop before an unplanned restart is looked for
 MISSED_S = 120.0  # without metrics in a recovery, so that nobody saw when it ended: longer than a restart hides them
+FAR_LONGER = 2.0  # times as long as any before it
 
 
 @dataclass(frozen=True)
@@ -231,11 +232,15 @@ def _waiting(seen: Watching, now_s: float, timeout_s: float) -> Watching:
 
 
 def _seen_again(seen: Watching, window: Window, timeout_s: float) -> Watching:
-    """Return a watch that gives a job as long again of which nothing was seen for a while: it may have caught up."""
+    """Return a watch that gives a job as long again of which nothing was seen for a while: it may have caught up.
+
+    That is for a while far longer than any before: workers that crash again and again are away as often.
+    """
     last_s = seen.watch.samples[-1][0] if seen.watch.samples else seen.watch.at_s
+    usual_s = max(MISSED_S + window.step_s, FAR_LONGER * seen.watch.hidden_s(last_s))
     known = np.isfinite(window.job_metric(metrics.WORKLOAD.name) + stopping_throughput(window))
     fresh_s = window.times_s[known & (window.times_s > last_s)]
-    if not len(fresh_s) or fresh_s[0] - last_s <= MISSED_S + window.step_s:
+    if not len(fresh_s) or fresh_s[0] - last_s <= usual_s:
         return seen
     until_s = max(seen.watch.timeout_s, float(fresh_s[0]) - seen.watch.at_s + timeout_s)
     return replace(seen, watch=replace(seen.watch, timeout_s=until_s))

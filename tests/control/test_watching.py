@@ -91,6 +91,29 @@ def test_a_scale_in_that_nobody_saw_end_is_not_taken_back_with_the_first_samples
     assert next(entry.outcome for entry in store.ledger.decisions("orders") if entry.outcome)["recovered"]
 
 
+@pytest.mark.parametrize("away_s", [150, 240])
+def test_a_scale_in_that_crashes_again_and_again_is_taken_back(store: StateStore, away_s: int) -> None:
+    """Its workers show themselves for a minute, at work on nothing, and are away for minutes."""
+    rig = Rig.of(store, 14_000.0, scale_out=4, policy=PolicySettings(name="static", options={"scale_out": 2}))
+    rig.minutes(1)
+    began_s = rig.now_s
+
+    def crashing(window: Window) -> Window:
+        since_s = window.times_s - began_s
+        away = (since_s > 0.0) & (since_s % (60 + away_s) >= 60.0)
+        of_job = {name: np.where(away, np.nan, values) for name, values in window.job_metrics.items()}
+        of_job |= {name: np.where(since_s > 0.0, np.nan, of_job[name]) for name in ("latency_p95_ms", "uptime_s")}
+        of_workers = {name: np.where(away[:, None], np.nan, values) for name, values in window.worker_metrics.items()}
+        done = of_workers["throughput_per_s"]
+        of_workers["throughput_per_s"] = np.where((since_s > 0.0)[:, None], 0.0 * done, done)
+        return replace(window, job_metrics=of_job, worker_metrics=of_workers)
+
+    rig.source.change = crashing
+    rig.minutes(30)
+    made = [entry.intent.reason for entry in store.ledger.decisions("orders") if entry.intent.rescales]
+    assert made[-2:] == ["rollback", "scale_in"], "the newest first"
+
+
 @pytest.mark.parametrize("outage_minutes", [1, 20])
 def test_an_outage_of_prometheus_in_a_recovery_is_no_part_of_what_is_learnt_of_it(
     store: StateStore, outage_minutes: int
