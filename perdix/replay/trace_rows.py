@@ -33,10 +33,10 @@ NUMBERS = ("", "step", "steps", "index", "idx", "i", "n", "row", "unnamed: 0", "
 DATED_S = 1e8  # as seconds, that is 1973: a number below it counts from the trace's own beginning
 TICKS_S = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 TICK = re.compile(
-    r"(?<!/)(?<!per)(?<!per )(?:\b|_)"
-    r"(?:(?P<d>d|days?)|(?P<h>h|hours?)|(?P<m>min|minutes?)|(?P<s>s|sec|seconds?)|(?P<ms>ms|milli(?:second)?s)"
+    r"(?:\b|_)(?:(?P<d>d|days?)|(?P<h>h|hours?)|(?P<m>min|minutes?)|(?P<s>s|sec|seconds?)|(?P<ms>ms|milli(?:second)?s)"
     r"|(?P<us>[uµμ]s|micro(?:second)?s)|(?P<ns>ns|nano(?:second)?s))\W*$"
-)  # how the name of a time column says its unit, and not that of a rate
+)  # how the name of a time column says its unit
+PER_TIME = re.compile(r"(?:/|per[ _]?)[^\W_]+\W*$")  # how a name says that it counts something per unit of time
 LOCAL_DATE = re.compile(  # as 31.1.2026, 1/31/26 or 2026/01/31
     r"\d{4}[./]\d\d?[./]\d|\d\d?([./-])\d\d?\1\d{4}(?!\d)|\d\d?/\d\d?/\d\d(?!\d)"
 )
@@ -166,7 +166,7 @@ def _columns(path: Path, names: Sequence[str], rows: Sequence[Row]) -> tuple[int
     """Return where times and rates are: by name, else the first that looks like times and the first number after.
 
     Where times are last, as the index of a pandas table in Parquet, it is the first number before. A date looks more
-    like a time than a number does, which may number the rows; so does a column that names its unit.
+    like a time than a number does, which may number the rows; so does one right behind that, which names its unit.
     """
     place, cells = rows[0]
     by_name = next((names.index(name) for name in TIMES if name in names), None)
@@ -174,11 +174,11 @@ def _columns(path: Path, names: Sequence[str], rows: Sequence[Row]) -> tuple[int
     looks = [k for k, cell in enumerate(cells) if k != named and _time_s(cell) is not None]
     dates = [k for k in looks if _number(cells[k]) is None]
     local = next((cell for cell in cells if isinstance(cell, str) and LOCAL_DATE.match(cell)), None)
-    clocks = [k for k in looks if _is_clock(names, rows, k)]
-    if local is not None and not dates and by_name not in looks and not clocks:
+    clock = _clock(names, rows, looks)
+    if local is not None and not dates and by_name not in looks and clock is None:
         raise SettingsError(f"{path}:{place}: '{local}' may be a date; write it as ISO, such as 2026-01-31T03:12:00Z")
-    counted = bool(looks) and _counts_up(rows, looks[0])
-    time_at = next(iter(dates or (counted and clocks) or looks), None) if by_name is None else by_name
+    found = [*dates, *([] if clock is None else [clock]), *looks]
+    time_at = next(iter(found), None) if by_name is None else by_name
     if by_name is None and len(cells) == 1 and _number(cells[0]) is not None:
         raise SettingsError(
             f"{path}:{place}: one column of rates and no times; give the time from row to row with --step, for example "
@@ -200,7 +200,7 @@ def _rate_without_times(path: Path, names: Sequence[str], rows: Sequence[Row]) -
     """Return where the rates are: by name, else the first column of numbers that does not number the rows."""
     place, cells = rows[0]
     dated = next((k for k, cell in enumerate(cells) if _number(cell) is None and _time_s(cell) is not None), None)
-    clock = next((k for k in _numeric(cells) if dated is None and _is_clock(names, rows, k)), dated)
+    clock = _clock(names, rows, _numeric(cells)) if dated is None else dated
     timed = next((names.index(name) for name in TIMES if name in names), clock)
     if timed is not None:
         what = f"in its column '{names[timed]}'" if names else f"such as {cells[timed]}"
@@ -216,12 +216,18 @@ def _rate_without_times(path: Path, names: Sequence[str], rows: Sequence[Row]) -
     return rates[0]
 
 
-def _is_clock(names: Sequence[str], rows: Sequence[Row], at: int) -> bool:
-    """Return whether a column's name says a unit of time, and its numbers rise from row to row."""
-    if not names or not TICK.search(names[at]):
-        return False
-    found = [_number(cells[at]) if at < len(cells) else None for _, cells in rows]
-    return all(before is not None and after is not None and before < after for before, after in pairwise(found))
+def _clock(names: Sequence[str], rows: Sequence[Row], numbers: Sequence[int]) -> int | None:
+    """Return the first column of numbers, or the next where that numbers the rows, if it is one of times.
+
+    That is where its name says a unit of time, and its numbers rise from row to row.
+    """
+    some = numbers[: 2 if numbers and _counts_up(rows, numbers[0]) else 1] if names else ()
+    for at in some:
+        values = [_number(cells[at]) if at < len(cells) else None for _, cells in rows]
+        rises = all(a is not None and b is not None and a < b for a, b in pairwise(values))
+        if rises and TICK.search(names[at]) and not PER_TIME.search(names[at]):
+            return at
+    return None
 
 
 def _counts_up(rows: Sequence[Row], at: int) -> bool:

@@ -467,6 +467,22 @@ def test_times_beside_a_column_that_numbers_the_rows(tmp_path: Path, number: str
         recorded(path, step_s=60.0)
 
 
+@pytest.mark.parametrize(("name", "unit_s"), [("elapsed/ms", 1e-3), ("time/min", 60.0), ("t/h", 3_600.0), ("t/s", 1.0)])
+def test_the_name_of_a_time_column_says_its_unit_behind_a_slash_too(tmp_path: Path, name: str, unit_s: float) -> None:
+    text = f"{name},load\n" + "".join(f"{k * 3_600 / unit_s:.0f},{5 + k % 3}\n" for k in range(9))
+    assert recorded(written(tmp_path, text)).step_s == 3_600.0
+
+
+@pytest.mark.parametrize("header", ["load,lag_s", "i,load,latency_ms", "load,process_cpu_s"])
+def test_what_rises_beside_the_load_is_no_time(tmp_path: Path, header: str) -> None:
+    numbered = "i," in header
+    text = f"{header}\n" + "".join(f"{f'{k},' * numbered}{5 + k % 3},{100 + k * k}\n" for k in range(9))
+    assert recorded(written(tmp_path, text), step_s=60.0).rates.tolist() == [5.0, 6.0, 7.0] * 3
+    if numbered:
+        with pytest.raises(SettingsError, match="the column 'i' numbers the rows"):
+            recorded(written(tmp_path, text))
+
+
 def test_a_load_that_rises_step_by_step_is_no_time(tmp_path: Path) -> None:
     path = written(
         tmp_path, "step,load_per_s,latency_ms\n" + "".join(f"{k},{100 + 2 * k},{5 + k % 3}\n" for k in range(9))
