@@ -239,10 +239,13 @@ def jobs(as_json: JsonOption = False) -> None:
 
     Example: perdix jobs --json
     """
+    from perdix.control.state.journal import Status
+
     configured, store = stream_jobs(), lake()
     ingested = set(store.jobs("samples"))
     with state() as opened:
         statuses = opened.journal.statuses()
+    seen = {name: found.details for name, found in statuses.items() if found.status != Status.BROKEN}  # else long ago
     rows: list[dict[str, Any]] = [
         {
             "job": name,
@@ -250,9 +253,9 @@ def jobs(as_json: JsonOption = False) -> None:
             "ingested": name in ingested,
             "mode": configured[name].mode if name in configured else None,
             "status": statuses[name].status.value if name in statuses else None,
-            "scale_out": statuses[name].details.get("scale_out") if name in statuses else None,
-            "wape": statuses[name].details.get("wape") if name in statuses else None,
-            "horizon_wape": statuses[name].details.get("horizon_wape") if name in statuses else None,
+            "scale_out": seen.get(name, {}).get("scale_out"),
+            "wape": seen.get(name, {}).get("wape"),
+            "horizon_wape": seen.get(name, {}).get("horizon_wape"),
             "sentence": statuses[name].sentence if name in statuses else "",
         }
         for name in sorted({*configured, *ingested, *statuses})

@@ -7,6 +7,7 @@ import json
 import re
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from importlib import metadata
 from pathlib import Path
@@ -20,10 +21,13 @@ from perdix.cli.known_errors import known_errors
 from perdix.cli.main import app
 from perdix.cli.output import run_guarded
 from perdix.control import explain
+from perdix.control.state.journal import JobStatus, Status, Tick
+from perdix.control.state.store import StateStore
 from perdix.models.registry import Registry, RegistryUnavailable
 from perdix.settings.home import Home
 from perdix.targets.flink.cluster import COOLDOWN, SCHEDULER
 from perdix.telemetry.lake import Lake
+from tests.control.published import a_status
 from tests.targets.flink_api import FlinkCluster, a_job
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "json.md"
@@ -286,6 +290,16 @@ def test_who_asks_by_the_minute_is_answered_what_was_decided_within_it(
     said = json.loads(capsys.readouterr().out)
     assert said["at_s"] == pytest.approx(datetime.fromisoformat(f"2026-01-31T{until}+00:00").timestamp(), abs=1e-6)
     file.unlink()
+
+
+def test_a_job_on_which_perdix_fails_is_not_listed_with_what_ran_before(command: Command, home: Path) -> None:
+    with closing(StateStore(Home(home).state_url)) as store:
+        a_status(store, 1_760_000_000.0, "ads", scale_out=6, wape=0.1)
+        broken = JobStatus("ads", Status.BROKEN, 1_760_000_060.0, "ValueError: a defect")
+        store.journal.record_tick(Tick(1_760_000_060.0, 1_760_000_060.0, "a", {}), [broken])
+        (row,) = [row for row in command("jobs")["jobs"] if row["job"] == "ads"]
+        assert (row["status"], row["scale_out"], row["wape"]) == ("broken", None, None)
+        store.forget(["ads"])
 
 
 @pytest.mark.parametrize("name", ["capacity", "forecast"])
