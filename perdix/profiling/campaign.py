@@ -217,21 +217,24 @@ def _profile_of(job: str, runs: Sequence[_Run], highest: Mapping[int, float], no
 
 
 def _highest_rates(runs: Sequence[_Run]) -> dict[int, float]:
-    """Return T_max by scale-out, records/s, without those whose lower bound is far below what full ones lead to expect.
+    """Return T_max by scale-out, records/s, without those whose lower bound is far below what others lead to expect.
 
-    One slow measurement, as by a pause of the garbage collector, says nothing of what a deployment takes.
+    One slow measurement, as by a pause of the garbage collector, says nothing of what a deployment takes; nor does one
+    other deployment.
     """
     found = {run.scale_out: highest for run in runs if (highest := _highest_per_s(run)) is not None}
-    kept_up = [run for run in runs if run.kept_up]
-    full = {n: found[n] for n in found.keys() - {run.scale_out for run in kept_up} if found[n] >= LEAST_PER_S}
-    for run in kept_up if full else []:
-        if found[run.scale_out] < FAR_BELOW * float(HighestRates.fit(full).per_s(run.scale_out)):
-            del found[run.scale_out]
+    odd = set()
+    for run in runs:
+        others = {n: per_s for n, per_s in found.items() if n != run.scale_out and per_s >= LEAST_PER_S}
+        if not run.kept_up or len(others) < 2:
+            continue
+        if found[run.scale_out] < FAR_BELOW * float(HighestRates.fit(others).per_s(run.scale_out)):
+            odd.add(run.scale_out)
             run.notes.append(
                 f"{run.scale_out} workers at {run.points[-1].rate_per_s:,.0f}/s were slow, but kept up with far less "
                 "than others lead to expect: their highest rate is not known; profile them again"
             )
-    return found
+    return {n: per_s for n, per_s in found.items() if n not in odd}
 
 
 def _highest_per_s(run: _Run) -> float | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -165,6 +165,19 @@ class TestRisingRates:
         self, slow: dict[str, dict[str, object]]
     ) -> None:
         assert set(profiled(spoilt(**slow)).maximum_per_s) == {2, 4, 8}
+
+    @pytest.mark.parametrize(
+        ("scale_outs", "slow"),
+        [((2, 8), {"of_8": 25_000.0}), ((2, 6, 8, 12), dict.fromkeys(("of_6", "of_8", "of_12"), 25_000.0))],
+    )
+    def test_who_are_slow_at_one_rate_bear_each_other_out_and_one_full_one_says_nothing(
+        self, scale_outs: tuple[int, ...], slow: dict[str, float]
+    ) -> None:
+        """Behind a database that all of them share, T_max of the large ones is not what small ones lead to expect."""
+        fakes = spoilt(**{name: {"slow_at": rate_per_s} for name, rate_per_s in slow.items()})
+        found = profiled(fakes, replace(PLAN, scale_outs=scale_outs))
+        assert found.maximum_per_s == {2: 20_000.0, **dict.fromkeys(scale_outs[1:], 25_000.0)}
+        assert found.notes == ()
 
     def test_progress_is_told_in_words(self) -> None:
         told: list[Progress] = []
