@@ -85,7 +85,7 @@ class World:
         self.flow = None if flow is None else Flow(flow, lambda kind: weather.active(kind, FLOW))
         self.controllers = _staggered("c", controllers, INTERVAL_S)
         if flow is not None:
-            self.controllers += _staggered("o", controllers, LOOK_S)
+            self.controllers += _staggered("o", controllers, LOOK_S, operates=True)
         self._fleets = controllers
         self.boundaries = Boundaries(weather, self.pass_time, crash_at)
         scrapes = Scrapes(self.deployments, weather.of_metrics, lambda: weather.now_s, self.boundaries.reads)
@@ -257,9 +257,7 @@ class World:
             self.watch.looked(self.flow, look, self._auditor, self.weather.now_s - began_s)
 
 
-def _staggered(letter: str, count: int, every_s: float) -> list[Controller]:
-    """Return controllers each of which ticks at its own second; loops that size operators have the letter ``o``."""
-    return [
-        Controller(f"{letter}{k}", START_S + every_s + k * (every_s / count), operates=letter == "o")
-        for k in range(count)
-    ]
+def _staggered(letter: str, count: int, every_s: float, *, operates: bool = False) -> list[Controller]:
+    """Return controllers each of which ticks, or looks, at its own second."""
+    gap_s = every_s / count
+    return [Controller(f"{letter}{k}", START_S + every_s + k * gap_s, operates=operates) for k in range(count)]
