@@ -237,6 +237,14 @@ def test_a_copy_may_be_rounded(decimals: int) -> None:
     assert observed(whole, shifted)["workload_per_s"].max() > 2_000.0
 
 
+@pytest.mark.parametrize("digits", [12, 15])
+def test_a_copy_may_have_fewer_significant_digits(digits: int) -> None:
+    """As of R and of spreadsheets."""
+    load = LOAD * np.pi / 1e3
+    both = series(1, "a.json", load=load), series(2, "b.csv", load=np.array([float(f"{x:.{digits}g}") for x in load]))
+    np.testing.assert_allclose(observed(*both)["workload_per_s"], load)
+
+
 def test_copies_of_another_export_by_hand_are_not_added() -> None:
     pulled, copy = series(1, PULLED), series(2, "copy.csv")
     other = series(3, "by-hand.csv", load=2.0 + LOAD)
