@@ -20,7 +20,7 @@ LEAST_SHARED: Final = 5  # samples at the same times, equal but for rounding
 LEAST_SHORT: Final = 10  # of numbers of few decimals
 LEAST_DIFFERENT: Final = 5  # values among them: what hardly changes may be alike by chance
 SILENT_MS: Final = 120_000  # or two intervals of a copy: where a series is silent for longer, the copy goes on
-LAST_DIGITS: Final = 1e-11  # of a value: some write 12 digits, or 15
+LAST_DIGITS: Final = 5e-6  # of a value: some write six digits, or in single precision
 MOST_DECIMALS: Final = 9  # of a copy that was rounded
 FEW_DECIMALS: Final = 3  # of what may be alike by chance
 
