@@ -29,7 +29,7 @@ SURELY_S = 30.0  # up for so long, and for as long as a rate is taken over: a st
 UNSEEN_S = 30.0  # after that: a stop that has not shown by then was shorter than what metrics show
 UNCALM_S = 300.0  # likewise: who is not calm by then never may be
 BEFORE_A_RESTART_S = 120.0  # where the stop before an unplanned restart is looked for
-MISSED_S = 120.0  # without metrics in a recovery, so that nobody saw when it ended: longer than a restart hides them
+MISSED_S = 120.0  # without any metric in a recovery, so that nobody saw when it ended
 FAR_LONGER = 2.0  # times as long as any before it
 
 
@@ -72,6 +72,9 @@ class Watching:
     over: Over | None = None  # that the rescale is over, though no metric has shown its stop; ``None`` before
     learnt: bool = False  # whether its downtime was learnt from the target's word, when the rescale ended
     read_s: float = 0.0  # until when the metrics since it began were read without a gap, epoch seconds
+    # known_s, missed_s: until when any metric was known, epoch seconds, and for how long none was at most before, s
+    known_s: float = 0.0
+    missed_s: float = 0.0
 
     @property
     def change(self) -> tuple[int, int]:
@@ -83,29 +86,31 @@ class Watching:
     def recovered(self) -> Recovered | None:
         """The recovery that was seen to its end; ``None`` where its stop came after the rescale was over.
 
-        Nor where nobody looked before it had ended, for longer than the metrics are read back, or they were missing for
-        a while of it: then nobody saw when it ended.
+        Nor where nobody looked before it had ended, for longer than the metrics are read back, or none was there for a
+        while of it: then nobody saw when it ended.
         """
         result = self.watch.outcome
         if not isinstance(result, Recovered) or (self.over is not None and result.stopped_s > self.over.seen_s):
             return None
-        return result if result.caught_up_s <= self.read_s and self.missed_s <= MISSED_S else None
+        return result if result.caught_up_s <= self.read_s and not self.missed else None
 
     @property
-    def missed_s(self) -> float:
-        """For how long samples were missing at most between a stop that was seen and the end of its recovery, s."""
+    def missed(self) -> bool:
+        """Whether no metric at all was there for a while after a stop that was seen; a restart hides the job's own."""
         result = self.watch.outcome
-        if not isinstance(result, Recovered) or not result.stop_seen:
-            return 0.0
-        times_s = np.array([self.watch.at_s, *(at_s for at_s, *_ in self.watch.samples)])
-        gaps_s = np.diff(times_s)
-        within = (times_s[1:] > result.stopped_s) & (times_s[:-1] < result.caught_up_s)
-        return float(gaps_s[within].max(initial=0.0) - np.median(gaps_s))
+        return isinstance(result, Recovered) and result.stop_seen and self.missed_s > MISSED_S
 
     def reading(self, window: Window) -> Self:
         """Return a watch that is read on in a window."""
         goes_on = window.times_s[0] - 2.0 * window.step_s <= max(self.read_s, self.watch.at_s)
-        return replace(self, read_s=float(window.times_s[-1])) if goes_on else self
+        read = replace(self, read_s=float(window.times_s[-1])) if goes_on else self
+        known_s = max(self.known_s, self.watch.at_s)
+        known = np.isfinite(list(window.job_metrics.values())).any(axis=0) & (window.times_s > known_s)
+        if not known.any():
+            return read
+        times_s = np.array([known_s, *window.times_s[known]])
+        missed_s = float(np.diff(times_s).max()) - window.step_s
+        return replace(read, known_s=float(times_s[-1]), missed_s=max(self.missed_s, missed_s))
 
     def to_state(self) -> dict[str, Any]:
         """Return a JSON-serialisable state."""
@@ -121,12 +126,15 @@ class Watching:
             "over": None if self.over is None else self.over.to_state(),
             "learnt": self.learnt,
             "read_s": self.read_s,
+            "known_s": self.known_s,
+            "missed_s": self.missed_s,
         }
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
         """Rebuild from :meth:`to_state`. Raises ``ValueError`` or ``KeyError`` when a part is missing."""
         over, watch = state.get("over"), RecoveryWatch.from_state(state["watch"])
+        newest_s = watch.samples[-1][0] if watch.samples else watch.at_s
         return cls(
             watch,
             int(state["from_scale_out"]),
@@ -138,7 +146,9 @@ class Watching:
             bool(state.get("back", False)),
             None if over is None else Over.from_state(over),
             bool(state.get("learnt", False)),
-            float(state.get("read_s", watch.samples[-1][0] if watch.samples else watch.at_s)),
+            float(state.get("read_s", newest_s)),
+            float(state.get("known_s", newest_s)),
+            float(state.get("missed_s", 0.0)),
         )
 
 
@@ -191,7 +201,7 @@ def look(
     series = (window.times_s, window.job_metric(metrics.WORKLOAD.name), stopping_throughput(window), lag)
     if watching is None:
         return Watched(None, _fed(normal, *series), downtimes)
-    watching = _seen_again(_added(watching.reading(window), window), window, timeout_s)
+    watching = _seen_again(watching, _added(watching.reading(window), window), timeout_s)
     seen = _over(_within_uptime(replace(watching, watch=watching.watch.observe(*series)), window), window)
     result = seen.watch.outcome
     if result is None:
@@ -231,18 +241,14 @@ def _waiting(seen: Watching, now_s: float, timeout_s: float) -> Watching:
     return replace(seen, watch=replace(seen.watch, timeout_s=max(seen.watch.timeout_s, 2.0 * since_s + timeout_s)))
 
 
-def _seen_again(seen: Watching, window: Window, timeout_s: float) -> Watching:
+def _seen_again(before: Watching, seen: Watching, timeout_s: float) -> Watching:
     """Return a watch that gives a job as long again of which nothing was seen for a while: it may have caught up.
 
     That is for a while far longer than any before: workers that crash again and again are away as often.
     """
-    last_s = seen.watch.samples[-1][0] if seen.watch.samples else seen.watch.at_s
-    usual_s = max(MISSED_S + window.step_s, FAR_LONGER * seen.watch.hidden_s(last_s))
-    known = np.isfinite(window.job_metric(metrics.WORKLOAD.name) + stopping_throughput(window))
-    fresh_s = window.times_s[known & (window.times_s > last_s)]
-    if not len(fresh_s) or fresh_s[0] - last_s <= usual_s:
+    if seen.missed_s <= max(MISSED_S, FAR_LONGER * before.missed_s):
         return seen
-    until_s = max(seen.watch.timeout_s, float(fresh_s[0]) - seen.watch.at_s + timeout_s)
+    until_s = max(seen.watch.timeout_s, seen.known_s - seen.watch.at_s + timeout_s)
     return replace(seen, watch=replace(seen.watch, timeout_s=until_s))
 
 
@@ -438,7 +444,7 @@ def _outcome(seen: Watching, result: Recovered | TimedOut) -> Mapping[str, Any]:
         return {"recovered": False, "waited_s": result.waited_s, "why": stopped}
     if seen.read_s < result.caught_up_s:
         return {"recovered": True, "why": "nobody looked until it had caught up"}
-    if seen.missed_s > MISSED_S:
+    if seen.missed:
         return {"recovered": True, "why": f"metrics were missing for {seen.missed_s:.0f} s of its recovery"}
     if seen.recovered is None and seen.over is not None:
         return _unseen(seen, seen.over, "no metric showed a stop; another one came after it was over")

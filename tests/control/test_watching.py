@@ -91,6 +91,32 @@ def test_a_scale_in_that_nobody_saw_end_is_not_taken_back_with_the_first_samples
     assert next(entry.outcome for entry in store.ledger.decisions("orders") if entry.outcome)["recovered"]
 
 
+def test_a_restart_that_hides_the_jobs_own_metrics_for_minutes_is_learnt(store: StateStore) -> None:
+    """As of Kafka Streams and Spark: what arrives is known all the while, from the brokers."""
+    rig = Rig.of(
+        store,
+        6_000.0,
+        scale_out=4,
+        policy=PolicySettings(name="static", options={"scale_out": 2}),
+        restart=Restart(**{"in": RandomTime(median_s=240.0)}),
+    )
+
+    def hidden(window: Window) -> Window:
+        away = np.zeros(len(window), bool)
+        for outage in rig.twin.outages:
+            away |= (window.times_s > outage.start_s + 20) & (window.times_s <= outage.end_s)
+        gone = {name: np.where(away, np.nan, window.job_metrics[name]) for name in ("scale_out", "uptime_s")}
+        of_workers = {name: np.where(away[:, None], np.nan, values) for name, values in window.worker_metrics.items()}
+        return replace(window, job_metrics={**window.job_metrics, **gone}, worker_metrics=of_workers)
+
+    rig.source.change = hidden
+    rig.minutes(15)
+    (outage,) = rig.twin.outages
+    outcome = next(entry.outcome for entry in store.ledger.decisions("orders") if entry.outcome)
+    assert outcome["recovery_s"] == pytest.approx(rig.twin.recovery_time_s(outage), rel=0.2)
+    assert recall(store, "orders").memory.downtimes.inward.s > 60.0
+
+
 @pytest.mark.parametrize("away_s", [150, 240])
 def test_a_scale_in_that_crashes_again_and_again_is_taken_back(store: StateStore, away_s: int) -> None:
     """Its workers show themselves for a minute, at work on nothing, and are away for minutes."""
