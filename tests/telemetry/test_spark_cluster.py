@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+import socket
 import threading
 import time
 
 import pytest
 
 from perdix.settings.home import Home
-from perdix.telemetry.spark.cluster import ClusterError, cause_of, is_local, require_tasks
-from perdix.telemetry.spark.session import prepare_environment
+from perdix.telemetry.spark.cluster import ClusterError, cause_of, is_local, require_master, require_tasks
+from perdix.telemetry.spark.session import prepare_environment, spark_session
 
 
 @pytest.mark.parametrize("master", ["local", "local[4]", "local[*]", "local[2, 3]", "local-cluster[2,1,1024]"])
@@ -28,6 +29,21 @@ def test_only_a_driver_whose_executors_are_here_says_that_it_is_at_loopback(tmp_
     monkeypatch.setattr(os, "environ", {k: v for k, v in os.environ.items() if k != "SPARK_LOCAL_IP"})
     prepare_environment(Home(tmp_path).make(), master)
     assert os.environ.get("SPARK_LOCAL_IP") == told
+
+
+@pytest.mark.parametrize("others", ["", ",127.0.0.1:2"])
+def test_a_master_that_does_not_answer_is_named_at_once_and_not_after_minutes(tmp_path, others):
+    with pytest.raises(
+        ClusterError, match=r"Spark at spark://127\.0\.0\.1:1.* does not answer: .*refused.*; start that"
+    ):
+        spark_session(Home(tmp_path).make(), f"spark://127.0.0.1:1{others}")
+
+
+def test_one_of_several_masters_that_answers_is_enough_and_other_managers_are_not_asked():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        require_master(f"spark://127.0.0.1:1,127.0.0.1:{server.getsockname()[1]}")
+    for master in ("local[*]", "k8s://https://127.0.0.1:1", "yarn", "spark://nonsense"):
+        require_master(master)
 
 
 @pytest.mark.parametrize(

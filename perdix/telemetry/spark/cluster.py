@@ -6,6 +6,7 @@ Spark itself waits for ever, without a word, for executors that cannot come.
 from __future__ import annotations
 
 import re
+import socket
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +14,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 FIRST_TASK_S = 60.0
+ANSWERS_S = 5.0
 SHOWN = 300
 _GROUP = "perdix-first-task"
+_STANDALONE = re.compile(r"([\w.-]+|\[[\da-fA-F:]+\]):(\d+)")  # each of the masters of spark://HOST:PORT,HOST:PORT
 _LOCAL = re.compile(r"local(-cluster)?(\[.*\])?")
 _PROBLEM = re.compile(r"(?:Caused by: )?[\w.$]*(?:Error|Exception|Exit|Interrupt|Warning)\b.*")
 _FAILED_TASK = re.compile(r"most recent failure: .*?\): (.+)")
@@ -27,6 +30,20 @@ class ClusterError(Exception):
 def is_local(master: str) -> bool:
     """Whether a Spark master means this machine alone: ``local``, ``local[4]``, ``local[*]``."""
     return _LOCAL.fullmatch(master) is not None
+
+
+def require_master(master: str) -> None:
+    """Raise ``ClusterError`` where no standalone master answers: Spark itself asks for minutes, and gives no cause."""
+    why = ""
+    for host, port in _STANDALONE.findall(master) if master.startswith("spark://") else ():
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=ANSWERS_S).close()
+        except (OSError, OverflowError) as error:
+            why = f"Spark at {master} does not answer: {error}; start that cluster, or correct 'spark' in perdix.yaml"
+        else:
+            return
+    if why:
+        raise ClusterError(why)
 
 
 def require_tasks(spark: SparkSession, within_s: float = FIRST_TASK_S) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from perdix.settings.home import PROJECT, Home, is_checkout
 from perdix.telemetry.java import Java, find_java
-from perdix.telemetry.spark.cluster import ClusterError, cause_of, is_local, require_tasks
+from perdix.telemetry.spark.cluster import ClusterError, cause_of, is_local, require_master, require_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -107,13 +107,14 @@ def spark_session(
     """Return the process's Spark session, starting it when there is none (about ten seconds).
 
     Raises ``NoJava`` when there is no Java that Spark can run on; ``ClusterError`` when Spark does not start, or
-    ``master`` is a cluster that runs no task within a minute.
+    ``master`` is a cluster that does not answer, or runs no task within a minute.
 
     ``extra``: more ``spark.*`` keys; they win over the defaults.
     ``short_lived``: as in :func:`spark_conf`.
     """
     from pyspark.sql import SparkSession  # noqa: PLC0415 - importing pyspark costs half a second that others need not pay
 
+    require_master(master)
     prepare_environment(home, master)
     builder = SparkSession.builder
     for key, value in {**spark_conf(master, home, short_lived=short_lived), **(extra or {})}.items():
