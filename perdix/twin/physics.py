@@ -9,13 +9,16 @@ EARLIEST_SHARE = 0.05  # the oldest twentieth of what is processed in a second s
 
 
 def efficiency(scale_out: int, contention: float, coherency: float) -> float:
-    """Return what a worker among ``scale_out`` is worth of one alone."""
-    return 1.0 / dearer(scale_out, contention, coherency)
+    """Return the throughput of one of ``scale_out`` workers as a share of that of a single worker."""
+    return 1.0 / cost_factor(scale_out, contention, coherency)
 
 
-def dearer(among: int, contention: float, coherency: float) -> float:
-    """Return how much dearer a record is among so many workers or instances (Gunther's universal scalability law)."""
-    return 1.0 + contention * (among - 1) + coherency * among * (among - 1)
+def cost_factor(count: int, contention: float, coherency: float) -> float:
+    """Return what a record costs at a number of workers or instances, as a multiple of its cost at one.
+
+    Gunther's universal scalability law.
+    """
+    return 1.0 + contention * (count - 1) + coherency * count * (count - 1)
 
 
 def worker_speeds(workers: int, spread: float, rng: np.random.Generator) -> Values:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +21,7 @@ NOW_S = 1_772_000_000.0
 JOB = StreamJob(name="orders", bounds=Bounds(minimum=1, maximum=8))
 
 
-def course(**changes: object) -> JobCourse:
+def course(**changes: Any) -> JobCourse:
     times_s = NOW_S - 10.0 * np.arange(360.0)[::-1]
     metrics = {
         "workload_per_s": 1_000.0 + 100.0 * np.sin(times_s / 600.0),
@@ -27,9 +29,7 @@ def course(**changes: object) -> JobCourse:
         "latency_p95_ms": np.where(times_s < NOW_S - 2_700.0, 9_000.0, 100.0),
     }
     window = Window("orders", 10.0, times_s, job_metrics=metrics, newest_sample_s=NOW_S)
-    explanation = Explanation("orders", None, None)
-    given = {"job": JOB, "now_s": NOW_S, "window": window, "unread": "", "explanation": explanation, **changes}
-    return JobCourse(**given)  # type: ignore[arg-type]
+    return replace(JobCourse(JOB, NOW_S, window, "", Explanation("orders", None, None)), **changes)
 
 
 def pixels(png: bytes | None) -> np.ndarray:

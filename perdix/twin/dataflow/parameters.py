@@ -14,14 +14,14 @@ from perdix.settings.strict import Positive, Share, Spread, Strict
 from perdix.settings.yaml_files import load_known
 from perdix.twin.dataflow import physics
 from perdix.twin.parameters import RandomTime
-from perdix.twin.physics import dearer
+from perdix.twin.physics import cost_factor
 
 MOST_INSTANCES = 10_000
 WHOLE = 1.0 + 1e-9  # shares of a split may miss a sum of 1 by rounding
 
 
 class Overhead(Strict):
-    """How much dearer a record becomes with every further instance (Gunther's universal scalability law).
+    """What every further instance adds to the cost of a record (Gunther's universal scalability law).
 
     A record costs ``cost_us * (1 + contention (n-1) + coherency n (n-1))`` among n instances.
     """
@@ -140,7 +140,7 @@ class OperatorParameters(Strict):
     def true_cost_s(self, instances: int) -> float:
         """Return what a record really costs an instance among ``instances``, seconds, overhead and all."""
         over = self.overhead
-        return self.cost_s * dearer(instances, over.contention, over.coherency)
+        return self.cost_s * cost_factor(instances, over.contention, over.coherency)
 
     def seen_cost_s(self, instances: int) -> float:
         """Return the part of :meth:`true_cost_s` that instrumentation counts as useful time."""

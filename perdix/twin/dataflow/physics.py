@@ -11,7 +11,7 @@ import numpy as np
 
 from perdix.models.dataflow.graph import Dataflow
 from perdix.telemetry.window import Values
-from perdix.twin.physics import dearer
+from perdix.twin.physics import cost_factor
 
 ROUNDS = 4  # of dealing a join's time to its inputs; each hands on what the one before left over
 NOTHING = 1e-9  # relative difference below which a rate counts as reached
@@ -55,7 +55,7 @@ def most_useful(maximum: int, contention: float, coherency: float) -> int:
         return maximum
     top = max(1, round(((1.0 - contention) / coherency) ** 0.5))
     near = [n for n in range(max(1, top - 2), top + 3) if n <= maximum] or [maximum]
-    return max(near, key=lambda n: n / dearer(n, contention, coherency))
+    return max(near, key=lambda n: n / cost_factor(n, contention, coherency))
 
 
 def shares(instances: int, hottest: float | None) -> Values:
