@@ -39,6 +39,12 @@ def test_a_master_that_does_not_answer_is_named_at_once_and_not_after_minutes(tm
         spark_session(Home(tmp_path).make(), f"spark://127.0.0.1:1{others}")
 
 
+@pytest.mark.parametrize("host", ["spark..cluster", "m" * 64], ids=["two dots", "64 letters"])
+def test_a_master_whose_name_no_host_can_have_is_named_as_one_that_does_not_answer(host):
+    with pytest.raises(ClusterError, match=r"does not answer: .*label.*; start that cluster, or correct 'spark'"):
+        require_master(f"spark://{host}:7077")
+
+
 def test_one_of_several_masters_that_answers_is_enough_and_other_managers_are_not_asked():
     with socket.create_server(("127.0.0.1", 0)) as server:
         require_master(f"spark://127.0.0.1:1,127.0.0.1:{server.getsockname()[1]}")

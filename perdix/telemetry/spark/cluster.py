@@ -38,7 +38,7 @@ def require_master(master: str) -> None:
     for host, port in _STANDALONE.findall(master) if master.startswith("spark://") else ():
         try:
             socket.create_connection((host.strip("[]"), int(port)), timeout=ANSWERS_S).close()
-        except (OSError, OverflowError) as error:
+        except (OSError, OverflowError, UnicodeError) as error:  # the last: of a name that no host can have
             why = f"Spark at {master} does not answer: {error}; start that cluster, or correct 'spark' in perdix.yaml"
         else:
             return
