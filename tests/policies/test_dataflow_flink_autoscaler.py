@@ -133,6 +133,18 @@ def test_vertices_that_share_no_slot_share_those_that_are_left(slots: int) -> No
     assert sum(decision.parallelism.values()) == min(slots, 46)
 
 
+def test_operators_that_are_too_small_and_can_have_no_more_are_not_within_their_band() -> None:
+    full = behind(heron_word_count(), ONE_EACH, autoscaler(), 12, slots=3)[-1]
+    assert full.reason is Reason.HOLD_AVOIDED
+    assert full.sentence.startswith(
+        "Too small, and left alone: source: it cannot have more instances; split: it cannot"
+    )
+    fixed = heron_word_count()
+    graph = Dataflow(tuple(replace(operator, scalable=False) for operator in fixed.graph))
+    decision = behind(replace(fixed, graph=graph), ONE_EACH, autoscaler(), 12)[-1]
+    assert (decision.reason, "count: it is not to be scaled" in decision.sentence) == (Reason.HOLD_AVOIDED, True)
+
+
 @pytest.mark.parametrize(("partitions", "wanted"), [(None, 7), (16, 8)])
 def test_a_source_is_aligned_to_partitions_that_are_known_and_not_to_what_it_may_have(
     partitions: int | None, wanted: int

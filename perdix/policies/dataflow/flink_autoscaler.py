@@ -130,9 +130,15 @@ class FlinkAutoscaler:
             note = f" Nothing is scaled in: it is not known whether records wait before {unknown_lag}."
         changes = _within_slots(situation, changes)
         if not changes:
-            why = f"Every operator is within its band, or waits to be scaled in.{note}"
-            reason = Reason.HOLD_BLIND if note else Reason.HOLD_GOOD
-            return hold(self.name, situation, reason, why, operators=verdicts, memory=memory.to_json())
+            small = _too_small(situation, decision)
+            why = (
+                f"Too small, and left alone: {small}."
+                if small
+                else "Every operator is within its band, or waits to be scaled in."
+            )
+            reason = Reason.HOLD_AVOIDED if small else Reason.HOLD_GOOD
+            reason = Reason.HOLD_BLIND if note else reason
+            return hold(self.name, situation, reason, f"{why}{note}", operators=verdicts, memory=memory.to_json())
         chosen = {**runs, **changes}
         state = recorded(graph, replace(decision, changes=changes), self.options, situation.now_s)
         asked = replace(memory, state=state, asked=Asked(situation.now_s, chosen)).to_json()
@@ -182,6 +188,16 @@ def _unknown_lag(situation: DataflowSituation) -> str | None:
         if not _total(window.produced) / window.window_s >= EMITS_ALL * target_per_s:
             return name
     return None
+
+
+def _too_small(situation: DataflowSituation, decision: JobDecision) -> str:
+    """Return the operators that can process less than their band asks for, each with why it gets no more instances."""
+    found = {}
+    for name, evaluated in decision.evaluated.items():
+        if evaluated.true_per_s < evaluated.more_below_per_s:
+            bound = "it cannot have more instances" if situation.graph[name].scalable else "it is not to be scaled"
+            found[name] = decision.vertices[name].held_by or bound
+    return "; ".join(f"{name}: {why}" for name, why in found.items())
 
 
 def _within_slots(situation: DataflowSituation, changes: dict[str, int]) -> dict[str, int]:
