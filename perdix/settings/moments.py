@@ -15,4 +15,4 @@ def in_utc(at_s: float, form: str = "%Y-%m-%d %H:%M:%S UTC") -> str:
 
 def moment(at_s: float) -> str:
     """Return epoch seconds as UTC, for example ``2026-01-31 03:12Z``."""
-    return datetime.fromtimestamp(at_s, tz=UTC).strftime("%Y-%m-%d %H:%MZ")
+    return in_utc(at_s, "%Y-%m-%d %H:%MZ")
