@@ -285,8 +285,7 @@ def _time_s(cell: Any, tick_s: float | None = None) -> float | None:
     """
     if isinstance(cell, datetime):
         return (cell if cell.tzinfo else cell.replace(tzinfo=UTC)).timestamp()
-    text = str(cell).removesuffix(".0")
-    text = as_iso(text) if tick_s is None else text
+    text = as_iso(str(cell)) if tick_s is None else str(cell)
     number = _number(text)
     if number is not None:
         if not math.isfinite(number):
