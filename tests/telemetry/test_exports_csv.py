@@ -87,6 +87,15 @@ def test_a_column_that_numbers_the_rows_is_no_series_and_no_label(read, title):
     assert (dict(one(named).labels), one(named).values.tolist()) == ({}, [0.5, 0.6])
 
 
+def test_a_column_without_a_title_behind_the_time_is_a_series(read):
+    """Pandas writes its index first."""
+    named, reading = read(b"time,\n1677064200,5.5\n1677064215,6\n", "workload.csv")
+    assert (one(named).metric, one(named).values.tolist()) == ("workload_per_s", [5.5, 6.0])
+    assert reading.remarks == []
+    named, _ = read(b"ts,metric,value,\n1677064200,cpu_load,0.5,\n1677064215,cpu_load,0.6,\n")
+    assert (dict(one(named).labels), one(named).values.tolist()) == ({}, [0.5, 0.6])
+
+
 @pytest.mark.parametrize("every", [1, 2], ids=["alone", "workers"])
 def test_a_key_of_the_rows_of_a_long_table_is_no_label(read, every):
     """As of a database; each row would be a series of its own."""

@@ -156,7 +156,8 @@ class CsvReader:
     @staticmethod
     def _keys(header: Header, rows: Sequence[Sequence[str]]) -> set[int]:
         """Return the columns that pandas numbers rows by, and those of a long table that are no labels."""
-        found = {at for at, title in enumerate(header.columns) if title.lower() in ROW_NUMBERS}
+        numbers = [at for at, title in enumerate(header.columns) if title.lower() in ROW_NUMBERS]
+        found = {at for at in numbers if header.columns[at] or at == 0}
         if header.name is not None and header.value is not None:
             kept = {header.time, *header.places(*TIME_NAMES, *CLOCK_NAMES, WORKER)}
             columns = {
