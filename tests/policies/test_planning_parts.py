@@ -107,7 +107,7 @@ def test_who_spends_as_meant_pays_the_usual_price():
 
 
 def test_a_new_job_keeps_more_of_its_budget_for_what_nobody_foresaw():
-    """A few bad minutes are a large share of the first hours: five of 36 runs of the demo's jobs were above it."""
+    """A few bad minutes are a large share of the first hours: 8 of 36 runs of the demo were above it."""
     known = Spent(0.0, 1e6).counted(0.0, 0.0, BUDGET, longest_s=600.0)
     new, old = (spent_after(4, lambda minute: AIM * BUDGET, start).share(BUDGET) for start in (None, known))
     assert new > 1.03

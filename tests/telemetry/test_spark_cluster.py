@@ -8,6 +8,7 @@ import threading
 import time
 
 import pytest
+from pyspark.sql import SparkSession
 
 from perdix.settings.home import Home
 from perdix.telemetry.spark.cluster import ClusterError, cause_of, is_local, require_master, require_tasks
@@ -32,7 +33,8 @@ def test_only_a_driver_whose_executors_are_here_says_that_it_is_at_loopback(tmp_
 
 
 @pytest.mark.parametrize("others", ["", ",127.0.0.1:2"])
-def test_a_master_that_does_not_answer_is_named_at_once_and_not_after_minutes(tmp_path, others):
+def test_a_master_that_does_not_answer_is_named_at_once_and_not_after_minutes(tmp_path, monkeypatch, others):
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
     with pytest.raises(
         ClusterError, match=r"Spark at spark://127\.0\.0\.1:1.* does not answer: .*refused.*; start that"
     ):
@@ -86,6 +88,12 @@ def test_one_of_several_masters_that_answers_is_enough_and_other_managers_are_no
 )
 def test_the_telling_line_of_a_failure_is_found(text, cause):
     assert cause_of(ValueError(text)) == cause
+
+
+@pytest.mark.spark
+def test_a_session_that_runs_goes_on_while_its_master_is_away(spark, tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    assert spark_session(Home(tmp_path).make(), "spark://127.0.0.1:1").sparkContext is spark.sparkContext
 
 
 @pytest.mark.spark

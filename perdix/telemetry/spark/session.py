@@ -114,7 +114,8 @@ def spark_session(
     """
     from pyspark.sql import SparkSession  # noqa: PLC0415 - importing pyspark costs half a second that others need not pay
 
-    require_master(master)
+    if SparkSession.getActiveSession() is None:  # one that runs goes on while its master is away
+        require_master(master)
     prepare_environment(home, master)
     builder = SparkSession.builder
     for key, value in {**spark_conf(master, home, short_lived=short_lived), **(extra or {})}.items():
