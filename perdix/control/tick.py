@@ -38,7 +38,7 @@ from perdix.targets.advisory import AdvisoryTarget
 from perdix.targets.contract import Running, Target
 from perdix.telemetry.plausible import plausible_ranges
 
-VALID_S = 900.0  # that a decision is fresh for at least, else until the tick after the next
+VALID_S = 900.0  # that a decision is fresh for at least
 
 
 def tick(job: StreamJob, io: TickIO, now_s: float, tenure: Tenure | None = None) -> TickReport:
@@ -249,6 +249,11 @@ def _ledgered(store: StateStore, setting: Setting, memory: JobMemory) -> Ledgere
     return Ledgered(max(noted, default=None), count)
 
 
+def valid_s(interval_s: float) -> float:
+    """Return for how long a decision is fresh: until the tick or look after the next, where those are seldom."""
+    return max(VALID_S, 2.0 * interval_s)
+
+
 def _intent(
     setting: Setting,
     observation: Observation,
@@ -273,7 +278,7 @@ def _intent(
         policy=decision.policy,
         reason=decision.reason,
         sentence=decision.sentence,
-        valid_until_s=setting.now_s + max(VALID_S, 2.0 * setting.tick_interval_s),
+        valid_until_s=setting.now_s + valid_s(setting.tick_interval_s),
         versions=planned.beliefs.versions,
         explanation=_account(setting, observation, planned, notes, rejected),
         predicted_recovery_s=_expected_s(planned, decision),

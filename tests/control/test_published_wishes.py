@@ -14,7 +14,7 @@ from perdix.policies.contract import Reason
 from perdix.settings.stream_job import PolicySettings
 from perdix.targets.advisory import AdvisoryTarget
 from perdix.targets.contract import TargetError
-from tests.control.operators_rig import Job, Wishes, acting, looking
+from tests.control.operators_rig import Job, Refusing, Wishes, acting, looking
 from tests.control.published import ADVISED, Loop
 from tests.control.rig import HIGH, LOW, Rig
 
@@ -46,6 +46,20 @@ def test_a_wish_is_fresh_until_the_tick_after_the_next(store: StateStore, interv
     tick.tick(rig.job, replace(rig.io, tick_interval_s=interval_s), rig.now_s)
     made = store.ledger.decisions("orders", limit=1)[0].intent
     assert made.valid_until_s == rig.now_s + fresh_s
+
+
+@pytest.mark.parametrize(("interval_s", "fresh_s"), [(30.0, 900.0), (1_200.0, 2_400.0)])
+def test_a_wish_for_operators_is_fresh_until_the_look_after_the_next(
+    store: StateStore, interval_s: float, fresh_s: float
+) -> None:
+    job = Refusing(150.0)
+    executor = replace(acting(job, store), interval_s=interval_s)
+    looks = looking(job, Wishes({"count": 2}), interval_s=interval_s, carry_out=executor.carry_out)
+    assert next(looks).problem == "503: busy; tried again later"
+    (decided,) = store.ledger.decisions(on_record("orders"))
+    assert decided.intent.valid_until_s == decided.intent.made_s + fresh_s
+    next(looks)
+    assert job.keys == [decided.decision_id]  # the second try of the same decision
 
 
 def test_a_grace_period_takes_no_advice_back(store: StateStore, tmp_path: Path) -> None:

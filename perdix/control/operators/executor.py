@@ -28,7 +28,7 @@ from perdix.control.state.ledger import Desired, Entry, Intent, Ledger, State
 from perdix.control.state.schema import StateError, cause_of, statuses
 from perdix.control.state.store import DAY_S, StateStore
 from perdix.control.tenure import Tenure
-from perdix.control.tick import VALID_S
+from perdix.control.tick import valid_s
 from perdix.policies.contract import Reason
 from perdix.policies.remembering import part_of
 from perdix.settings.plain_error import presentable
@@ -336,7 +336,7 @@ class Executor:
             policy=policy,
             reason=reason,
             sentence=sentence,
-            valid_until_s=at_s + VALID_S,
+            valid_until_s=at_s + valid_s(self.interval_s),
             versions={},
             explanation={},
             from_mix=dict(before),
