@@ -219,6 +219,7 @@ def _profiling(_: Home, files: JobFiles) -> Iterator[Finding]:
 def _spark(*_: object) -> Iterator[Finding]:
     """Start the Spark that is configured in a process of its own, so that its JVM ends with the check."""
     from perdix.settings.product import load_product_settings
+    from perdix.telemetry.spark.cluster import is_local
 
     code = "from perdix.cli.doctor import try_spark; try_spark()"
     answer = subprocess.run(  # noqa: S603 - our own interpreter and code
@@ -226,7 +227,7 @@ def _spark(*_: object) -> Iterator[Finding]:
     )
     last = ((answer.stdout.strip() or answer.stderr.strip()).splitlines() or ["no output"])[-1]
     if answer.returncode:
-        local = load_product_settings().spark.master.startswith("local")
+        local = is_local(load_product_settings().spark.master)
         first = "fix java first; then" if local else "start that cluster, or correct"
         fix = f"{first} 'spark' in {conf_folder() / 'perdix.yaml'}"
         yield Finding("spark", ok=False, found=last, fix=fix)

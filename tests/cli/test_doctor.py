@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -277,6 +278,21 @@ def test_the_spark_that_is_configured_is_tried(place: Path, monkeypatch: pytest.
     assert not found.ok
     assert "Spark at nonsense does not start: " in found.found
     assert str(place / "conf" / "perdix.yaml") in found.fix
+
+
+@pytest.mark.parametrize(
+    ("master", "fix"), [("local[*]", "fix java first"), ("localhost:7077", "start that cluster, or correct")]
+)
+def test_a_spark_that_does_not_start_gets_the_fix_of_its_kind(
+    master: str, fix: str, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (place / "conf").mkdir()
+    (place / "conf" / "perdix.yaml").write_text(f"spark: {{master: '{master}'}}\n")
+    monkeypatch.setenv("PERDIX_CONF", str(place / "conf"))
+    ended = subprocess.CompletedProcess([], 1, "", "it does not start")
+    monkeypatch.setattr(doctor.subprocess, "run", lambda *_, **__: ended)
+    (found,) = doctor._spark()
+    assert found.fix.startswith(fix)
 
 
 @pytest.mark.parametrize("more", [(), ("--json",)])
