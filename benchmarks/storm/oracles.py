@@ -179,12 +179,16 @@ class Watch:
                 if state is not NOTED[tick.event]:
                     self._tell("ledger", f"{name}: {tick.event.value} is reported, the ledger has {state}")
         for name in deployments:
-            quiet_min = minute - weather.quiet_since_min(name)
-            unserved_min = minute - max(self._served_min.get(name, 0.0), weather.quiet_since_min(name))
-            if quiet_min > SERVED_MIN and unserved_min > SERVED_MIN:
-                status = report.statuses.get(name)
-                last = "no status" if status is None else f"{status.status.value}: {status.sentence}"
-                self._tell("served again", f"{name} was not served for {unserved_min:.0f} quiet minutes ({last})")
+            status = report.statuses.get(name)
+            last = "no status" if status is None else f"{status.status.value}: {status.sentence}"
+            self._served_again(name, last)
+
+    def _served_again(self, name: str, last: str) -> None:
+        """Find a job that was not served for long although nothing has gone wrong since; ``last``: what was said."""
+        minute = self._weather.minute
+        unserved_min = minute - max(self._served_min.get(name, 0.0), self._weather.quiet_since_min(name))
+        if unserved_min > SERVED_MIN:
+            self._tell("served again", f"{name} was not served for {unserved_min:.0f} quiet minutes ({last})")
 
     def _counts_unready(self, name: str, minute: float) -> bool:
         """Whether a job's target may count pods that are not ready, in this tick or right before."""
@@ -243,10 +247,7 @@ class Watch:
             desired = auditor.ledger.desired(on_record(FLOW))
             if desired is None or desired.decision.applied_s is None:
                 self._tell("ledger", f"Flink was asked for {look.changes}, the ledger has {desired}")
-        quiet_min = minute - weather.quiet_since_min(FLOW)
-        unserved_min = minute - max(self._served_min.get(FLOW, 0.0), weather.quiet_since_min(FLOW))
-        if min(quiet_min, unserved_min) > SERVED_MIN:
-            self._tell("served again", f"{FLOW} was not served for {unserved_min:.0f} quiet minutes ({look.problem})")
+        self._served_again(FLOW, str(look.problem))
 
     def _flow_ended(self, flow: Flow, auditor: StateStore, calm: Run | None) -> None:
         """The operators carry the plateau, few enough of them were idle, and the ledger has it all."""
@@ -255,18 +256,8 @@ class Watch:
             self._tell("end state", f"{FLOW}: {ended}; {dict(flow.twin.lag_records)} wait")
         if calm is not None and self._world.idle.get(FLOW, 0) > calm.idle.get(FLOW, 3 * MAXIMUM) + 2:
             self._tell("end state", f"{FLOW}: {self._world.idle[FLOW]} run idle, {calm.idle[FLOW]} without faults")
-        by_id = {entry.decision_id: entry for entry in auditor.ledger.decisions(on_record(FLOW), limit=100_000)}
-        seen: set[str] = set()
-        for change in flow.changes:
-            if not change.by:
-                seen.clear()
-                continue
-            if change.decision_id in seen:
-                self._tell("one rescale per decision", f"{FLOW}: decision {change.decision_id} rescaled twice")
-            seen.add(change.decision_id)
-            entry = by_id.get(change.decision_id)
-            if (entry is None or entry.applied_s is None) and not self._weather.lying(FLOW, ever=True):
-                self._tell("ledger", f"{FLOW} was scaled to {change.to}; its decision was never applied")
+        self._once_each(flow)
+        self._noted(flow, auditor.ledger.decisions(on_record(FLOW), limit=100_000))
 
     def believes(self, fleet: FleetChampions, report: FleetReport, began_s: float) -> None:
         """Judge what a controller believes after a tick that looked for the newest champion when it began."""
@@ -337,18 +328,19 @@ class Watch:
         down = {fault.where for fault in self._weather.faults if fault.kind == "down after a rescale"}
         return job.policy.name in LEARNED and job.name in down
 
-    def _once_each(self, deployment: Deployment) -> None:
-        seen: dict[str, int] = {}
+    def _once_each(self, deployment: Deployment | Flow) -> None:
+        seen: set[str] = set()
         for change in deployment.changes:
             if not change.by:
                 seen.clear()  # the world undid it: it may be asked for again
                 continue
-            seen[change.decision_id] = seen.get(change.decision_id, 0) + 1
-            if seen[change.decision_id] > 1:
+            if change.decision_id in seen:
                 name = deployment.place.job.name
                 self._tell("one rescale per decision", f"{name}: decision {change.decision_id} rescaled twice")
+            seen.add(change.decision_id)
 
-    def _reported_truly(self, deployment: Deployment, entries: Sequence[Entry]) -> None:
+    def _noted(self, deployment: Deployment | Flow, entries: Sequence[Entry]) -> None:
+        """Whatever a controller asked for is in the ledger, as applied."""
         by_id = {entry.decision_id: entry for entry in entries}
         name = deployment.place.job.name
         for change in deployment.changes:
@@ -356,6 +348,10 @@ class Watch:
             if change.by and (entry is None or entry.applied_s is None) and not self._weather.lying(name, ever=True):
                 state = "unknown" if entry is None else entry.state.value
                 self._tell("ledger", f"{name} was scaled to {change.to}; its decision is {state}, never applied")
+
+    def _reported_truly(self, deployment: Deployment, entries: Sequence[Entry]) -> None:
+        self._noted(deployment, entries)
+        name = deployment.place.job.name
         asked = {change.decision_id for change in deployment.changes}
         for entry in entries:
             if entry.state is State.CONFIRMED and entry.decision_id not in asked and not self._excused(deployment):
