@@ -17,11 +17,10 @@ BURST_S = 15  # a job that is held down crashes so often
 
 
 @dataclass(frozen=True)
-class Change:
-    """Other workers were asked for: by a controller, or (``by`` is empty) by the world."""
+class Change(Generic[S]):
+    """Other workers were asked for, or instances: by a controller, or (``by`` is empty) by the world."""
 
-    at_s: float
-    to: int
+    to: S
     by: str = ""
     decision_id: str = ""
 
@@ -69,7 +68,7 @@ class Deployment:
     asked: int = field(init=False)
     pods: Pods = field(init=False)
     version: int = 1
-    changes: list[Change] = field(default_factory=list)
+    changes: list[Change[int]] = field(default_factory=list)
     _shown: Shown[State] = field(default_factory=Shown)
     _cursed: int | None = None
     _done: set[Fault] = field(default_factory=set)
@@ -113,13 +112,13 @@ class Deployment:
         self.catch_up(now_s)
         if self.active("forgotten write") is not None:
             return
-        self._wanted(now_s, scale_out, by, decision_id)
+        self._wanted(scale_out, by, decision_id)
 
-    def _wanted(self, now_s: float, scale_out: int, by: str = "", decision_id: str = "") -> None:
+    def _wanted(self, scale_out: int, by: str = "", decision_id: str = "") -> None:
         if scale_out != self.asked:
             self.asked = scale_out
             self.version += 1
-            self.changes.append(Change(now_s, scale_out, by, decision_id))
+            self.changes.append(Change(scale_out, by, decision_id))
             self._deliver()
 
     def _state(self) -> State:
@@ -160,8 +159,8 @@ class Deployment:
             if kind == "worker lost" and self.twin.settled:
                 self.twin.fail()
             elif kind == "by hand":
-                self._wanted(now_s, min(int(fault.amount), self.place.job.bounds.maximum))
+                self._wanted(min(int(fault.amount), self.place.job.bounds.maximum))
             elif kind == "forgets":
                 before = self._shown.at(now_s - 60.0 * fault.amount)
                 if before is not None:
-                    self._wanted(now_s, before.asked)
+                    self._wanted(before.asked)

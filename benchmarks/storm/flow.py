@@ -19,7 +19,7 @@ from benchmarks.storm.climate import (
     STEP_S,
     STORM_MIN,
 )
-from benchmarks.storm.deployment import Shown
+from benchmarks.storm.deployment import Change, Shown
 from benchmarks.storm.faults import Fault
 from benchmarks.storm.flink_face import JID, JOB, Answer, cluster_or_checkpoint, missing
 from perdix.settings.stream_job import Bounds, Objectives, StreamJob
@@ -47,15 +47,6 @@ class FlowState:
 
 
 @dataclass(frozen=True)
-class FlowChange:
-    """Other instances were asked for: by a loop, or (``by`` is empty) by the world."""
-
-    to: Mix
-    by: str = ""
-    decision_id: str = ""
-
-
-@dataclass(frozen=True)
 class FlowPlace:
     """The job, and which kind of cluster it runs on: see :mod:`benchmarks.storm.flink_face`."""
 
@@ -72,7 +63,7 @@ class Flow:
     twin: DataflowTwin = field(init=False)
     asked: dict[str, int] = field(init=False)
     version: int = 1
-    changes: list[FlowChange] = field(default_factory=list)
+    changes: list[Change[Mix]] = field(default_factory=list)
     checkpoints: int = 0
     did: dict[str, list[Values]] = field(default_factory=dict)  # what the subtasks of each operator did so far
     _since: tuple[int, int] = (0, 0)  # of which deployment, and up to when
@@ -149,7 +140,7 @@ class Flow:
         if wanted != self.asked:
             self.asked = dict(wanted)
             self.version += 1
-            self.changes.append(FlowChange(self.asked, by, decision_id))
+            self.changes.append(Change(self.asked, by, decision_id))
             self._deliver()
 
     def _state(self) -> FlowState:
