@@ -1,6 +1,6 @@
 """Exports into the lake: pulled from Prometheus or put into the landing folder, read by Spark, validated."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -69,12 +69,14 @@ def samples(context: dg.AssetExecutionContext, workspace: Workspace, spark: Spar
     """Every sample of every landed export, one row each; what could not be read is in ``quarantine`` with its reason.
 
     Reads the files that are new or changed; all their days are written, also those that were not asked for. A day
-    whose files are in the lake already is only counted, so running it twice changes nothing. A job that cannot be read
-    or written is shown and left out; the run fails only when that is so of every job.
+    whose files are in the lake already is only counted, so running it twice changes nothing. Of what perdix pulled
+    itself, the last ``lake.keep_days`` are kept. A job that cannot be read or written is shown and left out; the run
+    fails only when that is so of every job.
     """
     from perdix.telemetry.lake import LakeError
 
     home, lake, reports, rows = workspace.paths(), workspace.lake(), [], 0
+    kept_days = workspace.settings().kept_days
     jobs, problems = landed_jobs(home)
     failed = []
     every = sorted({*jobs, *lake.jobs("samples")})
@@ -83,6 +85,7 @@ def samples(context: dg.AssetExecutionContext, workspace: Workspace, spark: Spar
             if job in jobs:
                 reports += _ingested(context, home, spark, job)
                 context.instance.add_dynamic_partitions(stream_jobs.name or "", [job])
+            forget(context, workspace, job, kept_days, context.partition_keys)
             rows += sum(part.rows for part in lake.manifests("samples", job, days=context.partition_keys))
         except (LakeError, OSError) as error:
             failed.append(f"{job}: {error}")
@@ -115,6 +118,20 @@ def _ingested(context: dg.AssetExecutionContext, home: Home, spark: Spark, job: 
         if file.failed:
             context.log.warning(f"{job}: {file.file}: {next(iter(file.reasons))}")
     return [report.to_dict()]
+
+
+def forget(
+    context: dg.AssetExecutionContext, workspace: Workspace, job: str, kept_days: int, asked: Collection[str] = ()
+) -> None:
+    """Remove what perdix pulled of a job before its last ``kept_days``, and log it; raises ``LakeError``, ``OSError``.
+
+    ``asked``: days that stay whatever their age.
+    """
+    from perdix.assets.retention import forget_pulled
+
+    gone = forget_pulled(workspace.paths(), workspace.lake(), job, kept_days, WallClock().now_s(), asked)
+    if gone:
+        context.log.info(f"{job}: what was pulled of {gone[0]} to {gone[-1]} is removed; {kept_days} days are kept")
 
 
 def landed_jobs(home: Home) -> tuple[list[str], list[str]]:

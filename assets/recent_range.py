@@ -14,7 +14,7 @@ import dagster as dg
 
 from perdix.assets.checks import of_each_partition
 from perdix.assets.expectation_suite import load_suites
-from perdix.assets.ingest import ingest_metadata, warnings_of
+from perdix.assets.ingest import forget, ingest_metadata, warnings_of
 from perdix.assets.metadata import records
 from perdix.assets.partitions import one_run, stream_jobs
 from perdix.assets.refresh import Refresh
@@ -53,6 +53,7 @@ def recent_range(context: dg.AssetExecutionContext, workspace: Workspace, spark:
 
     Of jobs without one, too, days whose features are missing, or were made of other samples, are made anew.
     """
+    from perdix.telemetry.lake import LakeError
     from perdix.telemetry.live_range import pull_missing
 
     files = workspace.stream_jobs()
@@ -61,7 +62,8 @@ def recent_range(context: dg.AssetExecutionContext, workspace: Workspace, spark:
         context.log.warning(complaint)
     live = [jobs[name] for name in context.partition_keys if name in jobs and jobs[name].prometheus is not None]
     home, lake, now_s = workspace.paths(), workspace.lake(), WallClock().now_s()
-    history_days = workspace.settings().training.history_days
+    settings = workspace.settings()
+    history_days = settings.training.history_days
     pulled = []
     for pull in pull_missing(live, home, lake, now_s, history_days=history_days):
         pulled.append(pull)
@@ -72,6 +74,11 @@ def recent_range(context: dg.AssetExecutionContext, workspace: Workspace, spark:
     refresh = Refresh(home, lake, spark.session, suites, now_s, history_days)
     anew = {pull.job: {*pull.days, _day(pull.from_s)} for pull in pulled if pull.days}
     refresh.run({job: anew.get(job, ()) for job in context.partition_keys})
+    for job in context.partition_keys:
+        try:
+            forget(context, workspace, job, settings.kept_days)
+        except (LakeError, OSError) as error:
+            context.log.warning(f"{job}: {error}")
     for job, problems in refresh.problems.items():
         for problem in problems:
             context.log.warning(f"{job}: {problem}")

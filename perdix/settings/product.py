@@ -59,12 +59,27 @@ class TrainingSettings(Strict):
         return self.forecast_families + (self.thorough_families if jobs <= self.thorough_up_to_jobs else ())
 
 
+class LakeSettings(Strict):
+    """The lake of samples.
+
+    ``keep_days``: how many days of a job are kept of what perdix pulled itself, up to the newest one.
+    """
+
+    keep_days: Annotated[int, Field(ge=1, le=36_500)] = 90
+
+
 class ProductSettings(Strict):
     """Everything that is not about one stream job."""
 
     spark: SparkSettings = SparkSettings()
     control: ControlSettings = ControlSettings()
     training: TrainingSettings = TrainingSettings()
+    lake: LakeSettings = LakeSettings()
+
+    @property
+    def kept_days(self) -> int:
+        """How many days of what was pulled stay in the lake: never fewer than a training reads."""
+        return max(self.lake.keep_days, self.training.history_days)
 
 
 def load_product_settings(path: Path | None = None) -> ProductSettings:

@@ -77,7 +77,7 @@ def ingest(
         for own, some in parts.items():
             receipts |= _stage(spark, some, staging, replace(options, hint=own))
         reports = [_publish(lake, job, file, receipts, known_days[file.source]) for file in chosen]
-    left = _left(lake, job, {day for report in reports for day in report.removed})
+    left = days_left(lake, job, {day for report in reports for day in report.removed})
     read = [receipt for some in receipts.values() if not isinstance(some, str) for receipt in some]
     mixed = mixed_jobs(span for receipt in read for span in receipt.job_spans)
     return IngestReport(job, tuple(reports), time.perf_counter() - began, left, mixed)
@@ -99,6 +99,16 @@ def _differs(file: ExportFile, known: dict[str, Any] | None) -> bool:
         return False
     with file.path.open("rb") as stream:
         return bool(hashlib.file_digest(stream, "sha256").hexdigest() != known["digest"])
+
+
+def days_left(lake: Lake, job: str, removed: set[str]) -> tuple[str, ...]:
+    """Return the days that lost samples and still hold some; of a day without any, nothing derived stays."""
+    held = removed and set(lake.days("samples", job))
+    for day in removed - held:
+        for table in TABLES.values():
+            if table.partition == ("job", "day"):
+                lake.drop(table.name, {"job": job, "day": day})
+    return tuple(sorted(removed & held))
 
 
 # --------------------------------------------------------------------- planning
@@ -203,16 +213,6 @@ def _publish(
     lake.put("quarantine", keys, quarantine)
     lake.put("sources", keys, _source_row(report, outcome), counts={"read": report.read, "kept": report.kept})
     return report
-
-
-def _left(lake: Lake, job: str, removed: set[str]) -> tuple[str, ...]:
-    """Return the days that lost samples and still hold some; of a day without any, nothing derived stays."""
-    held = removed and set(lake.days("samples", job))
-    for day in removed - held:
-        for table in TABLES.values():
-            if table.partition == ("job", "day"):
-                lake.drop(table.name, {"job": job, "day": day})
-    return tuple(sorted(removed & held))
 
 
 def _merged_series(receipts: Sequence[Receipt]) -> pa.Table:

@@ -15,7 +15,7 @@ import hashlib
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -216,6 +216,10 @@ class Lake:
         with self._locked(f"job={keys['job']}"):
             (folder / MANIFEST).unlink(missing_ok=True)  # first: from here on no reader sees it
             shutil.rmtree(folder, ignore_errors=True)
+            with suppress(OSError):  # one that is not empty, or not there
+                for _ in spec.partition[1:]:
+                    folder = folder.parent
+                    folder.rmdir()
 
     # ------------------------------------------------------------------ inside
 

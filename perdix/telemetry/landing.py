@@ -8,6 +8,7 @@ import shutil
 import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
+from datetime import date
 from pathlib import Path
 from typing import Final
 
@@ -17,7 +18,7 @@ from perdix.telemetry.exports.naming import Hint
 from perdix.telemetry.partitions import safe_key, source_key
 
 _NO_HINT: Final = Hint()
-_PULLED: Final = re.compile(r"prometheus-\d{4}-\d{2}-\d{2}\.json\.gz")
+_PULLED: Final = re.compile(r"prometheus-(\d{4}-\d{2}-\d{2})\.json\.gz")
 
 
 @dataclass(frozen=True)
@@ -58,9 +59,18 @@ def pulled_name(day: str) -> str:
     return f"prometheus-{day}.json.gz"
 
 
+def pulled_day(source: str) -> str | None:
+    """Return which day a source is that perdix pulled; ``None`` where it is a file that a user gave."""
+    named = _PULLED.fullmatch(source)
+    try:
+        return None if named is None else date.fromisoformat(named[1]).isoformat()
+    except ValueError:  # named like a day, and none
+        return None
+
+
 def was_pulled(source: str) -> bool:
     """Say whether a source is a day that perdix pulled, and not a file that a user gave."""
-    return _PULLED.fullmatch(source) is not None
+    return pulled_day(source) is not None
 
 
 def landed(home: Home, job: str) -> list[ExportFile]:

@@ -1,0 +1,36 @@
+"""How long the lake keeps what perdix pulled itself. Knows no Dagster."""
+
+from collections.abc import Collection
+
+from perdix.assets.history import newest_of
+from perdix.settings.home import Home
+from perdix.telemetry.ingest import days_left
+from perdix.telemetry.lake import Lake
+from perdix.telemetry.landing import pulled_day, pulled_name
+
+
+def forget_pulled(
+    home: Home, lake: Lake, job: str, keep_days: int, now_s: float, asked: Collection[str] = ()
+) -> list[str]:
+    """Remove the days of a job that perdix pulled before its last ``keep_days``; return them (ISO, ascending).
+
+    They leave the landing folder and every table. The last days are counted from the newest one that was pulled, so
+    a job of which nothing new comes loses none. What a user ingested stays, with all that was made of it.
+
+    Raises ``LakeError`` for a broken manifest, ``OSError`` where a file cannot be removed.
+
+    ``asked``: days that stay whatever their age, as those of a backfill.
+    """
+    parts = lake.manifests("sources", job)
+    pulled = sorted(day for part in parts if (day := pulled_day(part.keys["source"])) is not None)
+    last = newest_of(pulled, keep_days, now_s)
+    old = [day for day in pulled if day < last[0] and day not in asked]
+    for day in old:
+        source = pulled_name(day)
+        (home.landing / job / source).unlink(missing_ok=True)  # first: what is landed would be ingested again
+        lake.drop("samples", {"job": job, "day": day, "source": source})
+    days_left(lake, job, set(old))
+    for day in old:
+        for table in ("series", "quarantine", "sources"):  # the row that names the source last
+            lake.drop(table, {"job": job, "source": pulled_name(day)})
+    return old
