@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -127,6 +127,10 @@ def ingested(job: str, workload: Workload, *, fill_gaps: bool = False) -> Trace:
 
 
 def _trace(name: str, path: Path | str, rows: Rows, notes: list[str], *, fill_gaps: bool) -> Trace:
+    again = np.append(False, (np.diff(rows.times_s) == 0) & (np.diff(rows.rates) == 0))
+    if 0 < again.sum() < len(again) / 3:  # where most moments come twice, they are of two series
+        rows = replace(rows, times_s=rows.times_s[~again], rates=rows.rates[~again], places=rows.places[~again])
+        notes = [*notes, f"rows that repeat the one before, and count once: {again.sum()}"]
     if len(rows.times_s) < 2:
         raise SettingsError(f"{path}: {len(rows.times_s)} rows with a rate; a trace needs at least two")
     steps_s = np.diff(rows.times_s)

@@ -121,6 +121,18 @@ class TestFilesAsTheyCome:
         assert trace.relative(31)[30] == pytest.approx(120 / 140)
         assert "2 rows without a rate were left out" in trace.notes
 
+    def test_the_row_at_the_seam_of_two_queries_counts_once(self, tmp_path: Path) -> None:
+        """A script that asks Prometheus for stretches has the last moment of each once more, and its value."""
+        times, rates = [0, 30, 60, 60, 90], [100, 110, 140, 140, 120]
+        trace = recorded(written(tmp_path, rows(times, rates)))
+        assert trace.times_s.tolist() == [0.0, 30.0, 60.0, 90.0]
+        assert trace.rates.tolist() == [100.0, 110.0, 140.0, 120.0]
+        assert "rows that repeat the one before, and count once: 1" in trace.notes
+
+    def test_two_topics_with_equal_rates_are_no_seams(self, tmp_path: Path) -> None:
+        with pytest.raises(SettingsError, match="line 3: its time is that of line 2"):
+            recorded(written(tmp_path, rows([0, 0, 60, 60, 120, 120], [5, 5, 7, 7, 6, 6])))
+
     def test_zeros_are_a_workload(self, tmp_path: Path) -> None:
         trace = recorded(written(tmp_path, rows([0, 60, 120], [0, 10, 0])))
         assert trace.relative(121)[[0, 60, 120]].tolist() == [0.0, 1.0, 0.0]
@@ -246,7 +258,7 @@ class TestWithoutTimes:
         (rows([0, 60, 120], [5, "4,5", 5], sep=";", header="second;rate\n"), "line 3: '4,5' is not a number"),
         (rows([0, "noon", 120], [5, 5, 5]), "line 3: 'noon,5' has no time"),
         (rows([0, "1e25", 120], [5, 5, 5]), "line 3: '1e25,5' has no time"),
-        (rows([0, 60, 60], [5, 5, 5]), "line 4: its time is that of line 3; sort the rows by time and add up"),
+        (rows([0, 60, 60], [5, 5, 6]), "line 4: its time is that of line 3; sort the rows by time and add up"),
         (
             rows([0, 60, 30], [5, 5, 5]),
             "of line 3; sort the rows by time and add up those of one time; local times need their zone (+01:00)",
