@@ -27,7 +27,8 @@ from perdix.telemetry.exports.time_text import as_iso
 from perdix.telemetry.window import Values
 
 SEPARATORS = ",;|\t"
-TIMES = ("second", "seconds", "time", "timestamp", "ts", "date", "datetime")
+ABOVE = re.compile(r"\s*(?:(?:sep=|#(?:group|datatype|default),).*\n)+")  # titles: of Grafana for Excel, and InfluxDB
+TIMES = ("second", "seconds", "time", "timestamp", "ts", "date", "datetime", "_time")
 RATES = ("tuples_per_second", "records_per_second", "per_s", "rate")
 NUMBERS = ("", "step", "steps", "index", "idx", "i", "n", "row", "unnamed: 0", "__index_level_0__")  # of rows
 DATED_S = 1e8  # as seconds, that is 1973: a number below it counts from the trace's own beginning
@@ -42,7 +43,10 @@ LOCAL_DATE = re.compile(  # as 31.1.2026, 1/31/26 or 2026/01/31
 )
 ABSENT = ("", "null", "none", "na", "n/a", "-")  # how exports write that nothing was measured
 SHOWN = 5
-FIX = "the file must have a time column (seconds or ISO times) and a column of rates (a point is the decimal sign)"
+FIX = (
+    "the file must begin with its titles and have a time column (seconds or ISO times) and a column of rates (plain "
+    "numbers: a point is the decimal sign, no unit)"
+)
 Row = tuple[int, Sequence[Any]]  # line or row number, cells
 
 
@@ -139,6 +143,8 @@ def _refuse_parts_of_seconds(path: Path, name: str | None, rows: Rows) -> None:
 def _csv(path: Path, content: bytes) -> tuple[list[str], list[Row]]:
     try:
         text = content.decode("utf-8-sig")
+        if above := ABOVE.match(text):
+            text = "\n" * above[0].count("\n") + text[above.end() :]
         first = text.lstrip().split("\n", 1)[0]
         separator = max(SEPARATORS, key=first.count)
         reader = csv.reader(io.StringIO(text), delimiter=separator, strict=True)

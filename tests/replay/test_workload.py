@@ -53,6 +53,13 @@ class TestFilesAsTheyCome:
             rows([1_700_000_000_000_000 + 1_000_000 * s for s in TIMES], RATES, header="ts,per_s\n"),
             rows([1_700_000_000_000_000_000 + 1_000_000_000 * s for s in TIMES], RATES, header="ts,per_s\n"),
             "﻿" + rows(list(TIMES), RATES).replace("\n", "\r\n"),
+            rows(list(TIMES), RATES, header='sep=;\n"Time";"Messages in"\n', sep=";"),
+            "#group,false,false,true,false,false\r\n#datatype,string,long,dateTime:RFC3339,dateTime:RFC3339,double\r\n"
+            "#default,mean,,,,\r\n,result,table,_start,_time,_value\r\n"
+            + "".join(
+                f",,0,2026-03-04T00:00:00Z,2026-03-04T11:0{t // 60}:{t % 60:02}Z,{r}\r\n"
+                for t, r in zip(TIMES, RATES, strict=True)
+            ),
             "second,host,tuples_per_second,bytes\n"
             + "".join(f"{t},a,{r},7\n" for t, r in zip(TIMES, RATES, strict=True)),
         ],
@@ -68,6 +75,8 @@ class TestFilesAsTheyCome:
             "microseconds",
             "nanoseconds",
             "windows",
+            "for Excel",
+            "annotated",
             "columns",
         ],
     )
@@ -267,6 +276,8 @@ class TestWithoutTimes:
         (rows([60 * k for k in range(200)], [5] * 199 + [1e9]), "line 201: 1e+09: more than 1,000 times"),
         (rows([60 * k for k in range(20)], [-1] * 20), "and 15 more"),
         ("second\n0\n60\n", "no rate beside the time"),
+        (rows([0, 60], ["1.2 K"] * 2, header="time,in\n"), "(plain numbers: a point is the decimal sign, no unit)"),
+        ("sep=;\nsecond;rate\n0;5\n60;x\n", "line 4: 'x' is not a number"),
         (
             rows([0, 60], ["4,5", "5,5"], sep=";", header="second;rate\n"),
             "'4,5' is not a number (a point is the decimal sign)",

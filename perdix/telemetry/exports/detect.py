@@ -67,6 +67,8 @@ def _foreign(head: bytes, text: bytes) -> str:
             return reason
     if text.startswith(b"<"):
         return "an HTML or XML page (a login or error page was saved?); export again and look at the answer"
+    if text.startswith((b"#group,", b"#datatype,")):
+        return "annotated CSV of InfluxDB; save it with the columns ts, metric and value, and without the lines with #"
     first = text.partition(b"\n")[0]  # zeros further on may be what a crash left of the last block
     return "binary content of no known format" if _CONTROL.search(first[:4096]) else ""
 
@@ -79,8 +81,8 @@ def _lines(lines: list[bytes]) -> Format | str:
         if line.startswith((b"# HELP ", b"# TYPE ", b"# UNIT ", b"# EOF")) or _is_sample(line):
             return Format.OPENMETRICS
     return (
-        "none of the known formats (query_range JSON, VictoriaMetrics JSON lines, OpenMetrics text, CSV with a time"
-        " column, Parquet)"
+        "none of the known formats (query_range JSON, VictoriaMetrics JSON lines, OpenMetrics text, Parquet, CSV that"
+        " begins with its titles, one of them time, ts, timestamp, date or datetime)"
     )
 
 
