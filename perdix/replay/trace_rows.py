@@ -22,13 +22,12 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from perdix.settings.yaml_files import SettingsError
-from perdix.telemetry.exports.numbers import FIRST_MS, LAST_MS, unit_ms_of
-from perdix.telemetry.exports.time_text import as_iso
+from perdix.telemetry.exports.numbers import ABSENT, FIRST_MS, LAST_MS, unit_ms_of
+from perdix.telemetry.exports.time_text import TIME_NAMES, as_iso, day_and_clock, places, time_column
 from perdix.telemetry.window import Values
 
 SEPARATORS = ",;|\t"
 ABOVE = re.compile(r"\s*(?:(?:sep=|#(?:group|datatype|default),).*\n)+")  # titles: of Grafana for Excel, and InfluxDB
-TIMES = ("second", "seconds", "time", "timestamp", "ts", "date", "datetime", "_time")
 RATES = ("tuples_per_second", "records_per_second", "per_s", "rate")
 NUMBERS = ("", "step", "steps", "index", "idx", "i", "n", "row", "unnamed: 0", "__index_level_0__")  # of rows
 DATED_S = 1e8  # as seconds, that is 1973: a number below it counts from the trace's own beginning
@@ -41,7 +40,6 @@ PER_TIME = re.compile(r"(?:/|per[ _]?)[^\W_]+\W*$")  # how a name says that it c
 LOCAL_DATE = re.compile(  # as 31.1.2026, 1/31/26 or 2026/01/31
     r"\d{4}[./]\d\d?[./]\d|\d\d?([./-])\d\d?\1\d{4}(?!\d)|\d\d?/\d\d?/\d\d(?!\d)"
 )
-ABSENT = ("", "null", "none", "na", "n/a", "-")  # how exports write that nothing was measured
 SHOWN = 5
 FIX = (
     "the file must begin with its titles and have a time column (seconds or ISO times) and a column of rates (plain "
@@ -90,6 +88,7 @@ def read_rows(path: Path, step_s: float | None = None) -> Rows:
     width = max(len(header), len(first))
     rows[0] = place, [*first, *[""] * (width - len(first))]
     header += [""] * (width - len(header)) if header else []
+    header, rows = _with_whole_times(header, rows)
     names = [name.strip().lower() for name in header]
     if step_s is not None:
         rate_at = _rate_without_times(path, names, rows)
@@ -106,6 +105,23 @@ def read_rows(path: Path, step_s: float | None = None) -> Rows:
     return replace(found, unread=tuple(header[k] for k in others if k not in (time_at, rate_at)))
 
 
+def _with_whole_times(header: list[str], rows: list[Row]) -> tuple[list[str], list[Row]]:
+    """Return a table in which a day and its clock are one column, in the place of the one that is titled a time."""
+    titles = [title.strip() for title in header]
+    time_at = time_column(titles)
+    if time_at is None or not places(titles, "date"):
+        return header, rows
+    padded = [[*cells, *[""] * (len(header) - len(cells))] for _, cells in rows]
+    texts, made_of = day_and_clock(titles, time_at, [list(map(str, cells)) for cells in padded])
+    if len(made_of) == 1:
+        return header, rows
+    kept = [at for at in range(len(header)) if at == time_at or at not in made_of]
+    for text, cells in zip(texts, padded, strict=True):
+        cells[time_at] = text
+    found: list[Row] = [(place, [cells[at] for at in kept]) for (place, _), cells in zip(rows, padded, strict=True)]
+    return [header[at] for at in kept], found
+
+
 def _tick_s(name: str | None, first: Any) -> float | None:
     """Return the seconds of 1 in a column of times that counts from the trace's beginning, where its name says it."""
     number, found = _number(first), TICK.search(name or "")
@@ -116,7 +132,7 @@ def _tick_s(name: str | None, first: Any) -> float | None:
 def _refuse_row_numbers(path: Path, name: str | None, rows: Rows) -> None:
     """Complain of a column that numbers the rows: as seconds, months would pass in an hour."""
     by_one = bool((np.diff(rows.times_s) == 1.0).all()) and not rows.dated
-    if name in TIMES or not (by_one or name in NUMBERS) or rows.dated:
+    if name in TIME_NAMES or not (by_one or name in NUMBERS) or rows.dated:
         return
     if not (rows.times_s == np.round(rows.times_s)).all() or not len(rows.times_s):
         return
@@ -175,7 +191,7 @@ def _columns(path: Path, names: Sequence[str], rows: Sequence[Row]) -> tuple[int
     like a time than a number does, which may number the rows; so does one right behind that, which names its unit.
     """
     place, cells = rows[0]
-    by_name = next((names.index(name) for name in TIMES if name in names), None)
+    by_name = time_column(names)
     named = next((names.index(name) for name in RATES if name in names), None)
     looks = [k for k, cell in enumerate(cells) if k != named and _time_s(cell) is not None]
     dates = [k for k in looks if _number(cells[k]) is None]
@@ -207,7 +223,7 @@ def _rate_without_times(path: Path, names: Sequence[str], rows: Sequence[Row]) -
     place, cells = rows[0]
     dated = next((k for k, cell in enumerate(cells) if _number(cell) is None and _time_s(cell) is not None), None)
     clock = _clock(names, rows, _numeric(cells)) if dated is None else dated
-    timed = next((names.index(name) for name in TIMES if name in names), clock)
+    timed = clock if (by_name := time_column(names)) is None else by_name
     if timed is not None:
         what = f"in its column '{names[timed]}'" if names else f"such as {cells[timed]}"
         raise SettingsError(f"{path}:{place}: the file has times, {what}; leave --step out")

@@ -103,6 +103,13 @@ class TestFilesAsTheyCome:
         plain = recorded(written(tmp_path, rows(list(self.TIMES), RATES)))
         assert recorded(tmp_path / "trace.parquet").digest == plain.digest
 
+    @pytest.mark.parametrize("day", ["2026-03-04", pd.Timestamp("2026-03-04"), pd.Timestamp("2026-03-04").date()])
+    def test_parquet_with_a_day_and_an_hour(self, day: object, tmp_path: Path) -> None:
+        frame = pd.DataFrame({"date": [day] * 4, "hour": [9, 10, 11, 12], "rate": RATES})
+        frame.to_parquet(tmp_path / "trace.parquet")
+        trace = recorded(tmp_path / "trace.parquet")
+        assert (trace.times_s.tolist(), trace.origin_s) == ([0.0, 3600.0, 7200.0, 10800.0], 1_772_614_800.0)
+
     def test_the_column_that_was_read_is_said(self, tmp_path: Path) -> None:
         trace = recorded(written(tmp_path, rows(list(self.TIMES), RATES, header="second,adCount\n")))
         assert trace.notes == ("read from the column 'adCount'",)
@@ -141,6 +148,40 @@ class TestFilesAsTheyCome:
     def test_two_topics_with_equal_rates_are_no_seams(self, tmp_path: Path) -> None:
         with pytest.raises(SettingsError, match="line 3: its time is that of line 2"):
             recorded(written(tmp_path, rows([0, 0, 60, 60, 120, 120], [5, 5, 7, 7, 6, 6])))
+
+    @pytest.mark.parametrize(
+        ("header", "clock"),
+        [
+            ("date,hour,messages\n", "{hour}"),
+            ("Date,Time,Requests\n", "{hour:02}:00:00"),
+            ("Date;Hour;Minute;Requests\n", "{hour};0"),
+            ("messages_day,date,hour,rate\n", "{hour}"),
+        ],
+    )
+    def test_a_day_and_its_clock_in_two_columns(self, header: str, clock: str, tmp_path: Path) -> None:
+        sep = ";" if ";" in header else ","
+        lines = [
+            sep.join([*["7"] * header.startswith("messages"), "2026-03-04", clock.format(hour=9 + k), str(rate)]) + "\n"
+            for k, rate in enumerate(RATES)
+        ]
+        trace = recorded(written(tmp_path, header + "".join(lines)))
+        assert trace.times_s.tolist() == [0.0, 3600.0, 7200.0, 10800.0]
+        assert trace.rates.tolist() == list(RATES)
+        assert trace.origin_s == 1_772_614_800.0
+        with pytest.raises(
+            SettingsError, match=r"the file has times, in its column '(?i:date|time)'; leave --step out"
+        ):
+            recorded(written(tmp_path, header + "".join(lines)), step_s=60.0)
+
+    def test_an_hour_beside_whole_times_is_no_rate(self, tmp_path: Path) -> None:
+        lines = [f"2026-03-04T{9 + k:02}:00:00Z,2026-03-04,{9 + k},{rate}\n" for k, rate in enumerate(RATES)]
+        trace = recorded(written(tmp_path, "timestamp,date,hour,messages\n" + "".join(lines)))
+        assert (trace.rates.tolist(), trace.notes) == (list(RATES), ("read from the column 'messages'",))
+
+    @pytest.mark.parametrize("absent", ["undefined", "N/A"])
+    def test_what_ingest_takes_for_no_sample_is_a_gap(self, absent: str, tmp_path: Path) -> None:
+        trace = recorded(written(tmp_path, rows([0, 30, 60, 90], [100, absent, 140, 120])))
+        assert "1 rows without a rate were left out" in trace.notes
 
     def test_zeros_are_a_workload(self, tmp_path: Path) -> None:
         trace = recorded(written(tmp_path, rows([0, 60, 120], [0, 10, 0])))

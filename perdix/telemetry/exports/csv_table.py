@@ -6,7 +6,6 @@ the same time once more, are no series; what only accompanies the values of a lo
 """
 
 import csv
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -19,26 +18,27 @@ from perdix.telemetry.exports.content import Content
 from perdix.telemetry.exports.label_text import parse_series
 from perdix.telemetry.exports.lines import Lines, line_blocks, unread
 from perdix.telemetry.exports.long_table import left_out, no_labels
-from perdix.telemetry.exports.numbers import number
+from perdix.telemetry.exports.numbers import ABSENT, number
 from perdix.telemetry.exports.records import Limits, Quarantined, RawSeries, Remark, excerpt
-from perdix.telemetry.exports.time_text import Times, no_zone, parse_times
+from perdix.telemetry.exports.time_text import (
+    CLOCK_NAMES,
+    TIME_NAMES,
+    Times,
+    day_and_clock,
+    no_zone,
+    parse_times,
+    places,
+    time_column,
+)
 
 BOM = b"\xef\xbb\xbf"
 COLUMN = "column"  # the label that keeps a plain column header
-TIME_NAMES = frozenset(
-    {"time", "ts", "timestamp", "date", "datetime", "epoch", "second", "seconds", "time_s", "time_ms"}
-)
 NAME_NAMES = frozenset({"metric", "series", "name", "__name__"})
 VALUE_NAME = "value"
 WORKER = "worker"
 ROW_NUMBERS = frozenset({"", "unnamed: 0", "unnamed: 0.1"})  # as pandas titles its index
-_DAY = "date"
-CLOCK_NAMES = ("time", "hour", "minute", "second")
-_ONLY_DAY = re.compile(r"\d{4}-\d\d-\d\d")
-_DAY_AND_CLOCK = re.compile(r"\d{4}-\d\d-\d\dT\d\d(:\d\d){1,2}(\.\d+)?(Z|[+-]\d\d:?\d\d)?")
 _SAME_TIME_MS = 86_400_000  # two columns of times may be in different zones, or one of days alone
 _DELIMITERS = (",", ";", "\t", "|")
-_ABSENT = frozenset({"", "null", "none", "na", "n/a", "undefined", "-"})
 
 
 @dataclass(frozen=True)
@@ -50,27 +50,6 @@ class Header:
     time: int
     value: int | None = None
     name: int | None = None
-
-    def places(self, *names: str) -> tuple[int, ...]:
-        """Return where columns of these names stand, in the order of the names."""
-        lower = [column.lower() for column in self.columns]
-        return tuple(lower.index(name) for name in names if name in lower)
-
-    def times(self, rows: Sequence[Sequence[str]]) -> tuple[list[str], tuple[int, ...]]:
-        """Return the time of each row, a day and its clock as one where no column has both, and the columns with it."""
-        plain = [cells[self.time] for cells in rows]
-        clock = self.places(*CLOCK_NAMES)
-        for day in self.places(_DAY) if self.places("time", "hour") else ():
-            days = [cells[day].strip() for cells in rows]
-            clocks = [":".join(cells[at].strip().zfill(2) for at in clock) for cells in rows]
-            clocks = [text.zfill(len(text) + (text[1:2] == ":")) for text in clocks]
-            whole = [
-                f"{text}T{at if ':' in at else at + ':00'}" if _ONLY_DAY.fullmatch(text) else text
-                for text, at in zip(days, clocks, strict=True)
-            ]
-            if any(map(_ONLY_DAY.fullmatch, days) if day == self.time else map(_DAY_AND_CLOCK.fullmatch, whole)):
-                return whole if self.time in (day, *clock) else plain, (self.time, day, *clock)
-        return plain, (self.time,)
 
 
 def parse_header(line: bytes) -> Header | None:
@@ -87,12 +66,6 @@ def parse_header(line: bytes) -> Header | None:
             return Header(columns, delimiter, time, lower.index(VALUE_NAME), names[0])
         return Header(columns, delimiter, time)
     return None
-
-
-def time_column(titles: Sequence[str]) -> int | None:
-    """Return which column holds the times: the first that is titled so, a date or seconds where no other is."""
-    times = [at for at, title in enumerate(titles) if title.lower() in TIME_NAMES]
-    return min(times, key=lambda at: titles[at].lower() in {_DAY, "second", "seconds"}, default=None)
 
 
 class CsvReader:
@@ -141,7 +114,7 @@ class CsvReader:
                 reason = f"'{len(cells)}' cells where the header has {len(header.columns)}"
                 yield Quarantined(reason, *block.place(index), excerpt(lines[index]))
         if rows:
-            texts, made_of = header.times(rows)
+            texts, made_of = day_and_clock(header.columns, header.time, rows)
             times = parse_times(texts, self.timezone)
             self._local |= times.local
             self._relative |= times.relative
@@ -159,7 +132,7 @@ class CsvReader:
         numbers = [at for at, title in enumerate(header.columns) if title.lower() in ROW_NUMBERS]
         found = {at for at in numbers if header.columns[at] or at == 0}
         if header.name is not None and header.value is not None:
-            kept = {header.time, *header.places(*TIME_NAMES, *CLOCK_NAMES, WORKER)}
+            kept = {header.time, *places(header.columns, *TIME_NAMES, *CLOCK_NAMES, WORKER)}
             columns = {
                 at: [cells[at] for cells in rows]
                 for at in range(len(header.columns))
@@ -216,7 +189,7 @@ class _Table:
         present, values, bad = _values(column)
         use = present & ~bad & self.times.good
         groups: dict[tuple[str, ...], list[int]] = {}
-        out = {*out, header.value, *header.places(*TIME_NAMES, *CLOCK_NAMES)}
+        out = {*out, header.value, *places(header.columns, *TIME_NAMES, *CLOCK_NAMES)}
         rest = [at for at in range(len(header.columns)) if at not in out]
         for index in np.flatnonzero(use):
             groups.setdefault(tuple(self.rows[index][at] for at in rest), []).append(int(index))
@@ -236,7 +209,7 @@ class _Table:
 
     @staticmethod
     def _cells_in(row: list[str], out: set[int]) -> int:
-        return sum(at not in out and cell.strip().lower() not in _ABSENT for at, cell in enumerate(row))
+        return sum(at not in out and cell.strip().lower() not in ABSENT for at, cell in enumerate(row))
 
     def _bad_cells(self, indices: NDArray[np.int64], column: Sequence[str], title: str) -> Iterator[Quarantined]:
         for index in indices:
@@ -271,7 +244,7 @@ def _values(column: Sequence[str]) -> tuple[NDArray[np.bool_], NDArray[np.float6
     else:
         return np.ones(len(values), dtype=np.bool_), values, np.zeros(len(values), dtype=np.bool_)
     stripped = [text.strip() for text in column]
-    present = np.array([text.lower() not in _ABSENT for text in stripped], dtype=np.bool_)
+    present = np.array([text.lower() not in ABSENT for text in stripped], dtype=np.bool_)
     parsed = [number(text) for text in stripped]
     bad = np.array([value is None for value in parsed], dtype=np.bool_) & present
     return present, np.array([np.nan if value is None else value for value in parsed], dtype=np.float64), bad

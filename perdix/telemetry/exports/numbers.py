@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 FIRST_MS = -62_135_596_800_000  # 0001-01-01, the oldest day that a Parquet reader can name
 LAST_MS = 253_402_300_799_999  # 9999-12-31
 _NUMBER = re.compile(r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[iI]nf(?:inity)?|INF|[nN]a[nN]|NAN)")
+ABSENT = frozenset({"", "null", "none", "na", "n/a", "undefined", "-"})  # cells of tables, for what was not measured
 SECONDS_BELOW, MS_BELOW, US_BELOW = 1e11, 1e14, 1e17  # 1e11 s is the year 5138; 1e11 ms is 1973
 
 

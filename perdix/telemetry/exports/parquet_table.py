@@ -17,19 +17,21 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from perdix.telemetry.exports.content import Content
-from perdix.telemetry.exports.csv_table import (
-    CLOCK_NAMES,
-    NAME_NAMES,
-    ROW_NUMBERS,
-    TIME_NAMES,
-    VALUE_NAME,
-    WORKER,
-    time_column,
-)
+from perdix.telemetry.exports.csv_table import NAME_NAMES, ROW_NUMBERS, VALUE_NAME, WORKER
 from perdix.telemetry.exports.long_table import left_out, no_labels
 from perdix.telemetry.exports.numbers import LAST_MS, unit_ms_of
 from perdix.telemetry.exports.records import Limits, Quarantined, RawSeries, Remark
-from perdix.telemetry.exports.time_text import Times, are_dates, checked, in_zone, no_zone, parse_times
+from perdix.telemetry.exports.time_text import (
+    CLOCK_NAMES,
+    TIME_NAMES,
+    Times,
+    are_dates,
+    checked,
+    in_zone,
+    no_zone,
+    parse_times,
+    time_column,
+)
 
 MAGIC = b"PAR1"
 _BATCH_ROWS = 1 << 18

@@ -1,4 +1,7 @@
-"""Time columns of tables: epoch numbers of any usual unit, ISO date-times with and without a zone, also in digits."""
+"""Time columns of tables: epoch numbers of any usual unit, ISO date-times with and without a zone, also in digits.
+
+A day and its clock (``date,hour``) may stand in columns of their own.
+"""
 
 import math
 import re
@@ -17,6 +20,14 @@ from perdix.telemetry.exports.records import Remark
 
 # 20260131031200: as milliseconds it would lie in the year 2612; pandas writes 20260131031200.0 where one is missing
 _COMPACT = re.compile(r"(20\d{6})(\d{4}|\d{6})(?:\.0*)?")
+TIME_NAMES = frozenset(
+    {"time", "_time", "ts", "timestamp", "date", "datetime", "epoch", "second", "seconds", "time_s", "time_ms"}
+)
+CLOCK_NAMES = ("time", "hour", "minute", "second")
+_DAY = "date"
+_ONLY_DAY = re.compile(r"\d{4}-\d\d-\d\d")
+_MIDNIGHT = re.compile(rf"({_ONLY_DAY.pattern})[ T]00:00:00(?:\.0+)?")
+_DAY_AND_CLOCK = re.compile(rf"{_ONLY_DAY.pattern}T\d\d(:\d\d){{1,2}}(\.\d+)?(Z|[+-]\d\d:?\d\d)?")
 RELATIVE_BELOW_DAYS = 365 * 3  # from the epoch: what tells a time before 1973 is a stop watch, not a clock
 
 
@@ -33,6 +44,40 @@ class Times:
         """Whether the times count from an event and not from 1970."""
         times = self.times_ms[self.good]
         return bool(len(times)) and bool(np.abs(times).max() < RELATIVE_BELOW_DAYS * 86_400_000)
+
+
+def time_column(titles: Sequence[str]) -> int | None:
+    """Return which column holds the times: the first that is titled so, a date or seconds where no other is."""
+    times = [at for at, title in enumerate(titles) if title.lower() in TIME_NAMES]
+    return min(times, key=lambda at: titles[at].lower() in {_DAY, "second", "seconds"}, default=None)
+
+
+def places(titles: Sequence[str], *names: str) -> tuple[int, ...]:
+    """Return where columns of these names stand, in the order of the names."""
+    lower = [title.lower() for title in titles]
+    return tuple(lower.index(name) for name in names if name in lower)
+
+
+def day_and_clock(titles: Sequence[str], time: int, rows: Sequence[Sequence[str]]) -> tuple[list[str], tuple[int, ...]]:
+    """Return the time of each row, a day and its clock as one where no column has both, and the columns with it.
+
+    ``time``: the column of times, by its title.
+    """
+    plain = [cells[time] for cells in rows]
+    clock = places(titles, *CLOCK_NAMES)
+    for day in places(titles, _DAY) if places(titles, "time", "hour") else ():
+        days = [cells[day].strip() for cells in rows]
+        if all(map(_MIDNIGHT.fullmatch, days)):
+            days = [text[:10] for text in days]
+        clocks = [":".join(cells[at].strip().zfill(2) for at in clock) for cells in rows]
+        clocks = [text.zfill(len(text) + (text[1:2] == ":")) for text in clocks]
+        whole = [
+            f"{text}T{at if ':' in at else at + ':00'}" if _ONLY_DAY.fullmatch(text) else text
+            for text, at in zip(days, clocks, strict=True)
+        ]
+        if any(map(_ONLY_DAY.fullmatch, days) if day == time else map(_DAY_AND_CLOCK.fullmatch, whole)):
+            return whole if time in (day, *clock) else plain, (time, day, *clock)
+    return plain, (time,)
 
 
 def parse_times(texts: Sequence[str], timezone: str) -> Times:
