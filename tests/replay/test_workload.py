@@ -496,7 +496,15 @@ def test_nor_is_a_date_looked_for_beside_a_column_that_names_its_unit(tmp_path: 
 
 
 @pytest.mark.parametrize(
-    "spelled", ["2026-01-31T{:02}:00:00Z", "20260131{:02}0000", "20260131{:02}00", "20260131{:02}0000.0"]
+    "spelled",
+    [
+        "2026-01-31T{:02}:00:00Z",
+        "2026-01-31 {:02}:00:00 UTC",
+        "20260131{:02}0000",
+        "20260131{:02}00",
+        "20260131{:02}",
+        "20260131{:02}0000.0",
+    ],
 )
 def test_dates_in_digits_alone_are_dates(tmp_path: Path, spelled: str) -> None:
     text = rows([spelled.format(k) for k in range(9)], range(5, 14), header="time,rate\n")

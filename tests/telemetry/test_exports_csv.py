@@ -29,6 +29,9 @@ def one(named):
         (["202302221110", "202302221111"], "UTC", 1_677_064_200_000, True),
         (["20230222111000.0", "", "20230222111015.0"], "UTC", 1_677_064_200_000, True),
         (["20230222T111000Z"], "Europe/Berlin", 1_677_064_200_000, False),
+        (["2023022211", "2023022212", "nonsense"], "UTC", 1_677_063_600_000, True),
+        (["2023022211", "2023022212"], "Europe/Berlin", 1_677_060_000_000, True),
+        (["2023-02-22 11:10:00 UTC", "2023-02-22 11:10:00.5 UTC"], "Europe/Berlin", 1_677_064_200_000, False),
         (["2023-02-22 11:10:00", "nonsense"], "UTC", 1_677_064_200_000, True),
         (["2023-02-22T11:10:00Z", "2023-02-22 11:10:00"], "Europe/Berlin", 1_677_064_200_000, True),
     ],
@@ -51,8 +54,9 @@ def test_digits_that_are_no_date_are_no_time():
         range(190 * 10**9, 212 * 10**9, 10**9),
         range(200 * 10**9, 210 * 10**9, 10**9),
         range(199 * 10**11, 211 * 10**11, 10**11),
+        range(1_999_999_000_000, 2_000_003_000_000, 60_000),
     ],
-    ids=["190 to 211 s", "200 to 209 s", "14 digits"],
+    ids=["190 to 211 s", "200 to 209 s", "14 digits", "the year 2033"],
 )
 def test_a_stop_watch_that_passes_digits_like_a_date_keeps_its_times(numbers):
     times = parse_times([str(number) for number in numbers], "UTC")

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from perdix.telemetry.exports.numbers import FIRST_MS, LAST_MS, number, unit_ms_of
 from perdix.telemetry.exports.records import Remark
 
-# 20260131031200: as milliseconds it would lie in the year 2612; pandas writes 20260131031200.0 where one is missing
-_COMPACT = re.compile(r"(20\d{6})(\d{4}|\d{6})(?:\.0*)?")
+# 20260131031200: as milliseconds it would lie in the year 2612 (and an hour as seconds in 2034); pandas writes
+# 20260131031200.0 where one is missing
+_COMPACT = re.compile(r"(20\d{6})(\d\d|\d{4}|\d{6})(?:\.0*)?")
 TIME_NAMES = frozenset(
     {"time", "_time", "ts", "timestamp", "date", "datetime", "epoch", "second", "seconds", "time_s", "time_ms"}
 )
@@ -105,7 +106,9 @@ def are_dates(numbers: NDArray[np.float64]) -> bool:
     A stop watch passes such digits, too, but few of its numbers make a date: at least half of them have to.
     """
     numbers = numbers[np.isfinite(numbers)]
-    digits = numbers[((numbers // 1e10 == 20) | (numbers // 1e12 == 20)) & (numbers % 1 == 0)]
+    starts = [numbers // 10.0**place == 20 for place in (8, 10, 12)]
+    digits = numbers[np.any(starts, axis=0) & (numbers % 1 == 0)]
+    digits = np.where(digits < 1e10, digits * 100, digits)
     digits = np.where(digits < 1e12, digits * 100, digits).astype(np.int64)
     month, day, hour, minute, second = (digits // 100**place % 100 for place in (4, 3, 2, 1, 0))
     dates = (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31) & (hour < 24) & (minute < 60) & (second < 60)
@@ -159,9 +162,9 @@ def _one_by_one(texts: Sequence[str], timezone: str) -> Times:
 
 
 def as_iso(text: str) -> str:
-    """Return a date in digits alone as ISO has it, ``20260131T031200``; any other text as it is."""
+    """Return a date in digits alone, or with its zone spelled UTC, as ISO has it; any other text as it is."""
     digits = _COMPACT.fullmatch(text)
-    return f"{digits[1]}T{digits[2]}" if digits else text
+    return f"{digits[1]}T{digits[2]}" if digits else re.sub(r" UTC$", "Z", text)
 
 
 def _one(text: str, timezone: str) -> tuple[int, bool] | None:
