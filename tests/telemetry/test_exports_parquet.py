@@ -211,11 +211,20 @@ def test_a_number_that_the_first_rows_do_not_need_may_be_a_label(read, monkeypat
 
 def test_further_text_columns_are_labels_and_numbers_are_not(read):
     zone = pa.array(["x", "x", None]).dictionary_encode()
-    named, _ = read(written(ts=[T0, T0, T0], metric=["m"] * 3, value=[1, 2, 3], zone=zone, rank=[1, 2, 3]))
+    times = [T0, T0 + 1000, T0]
+    named, _ = read(written(ts=times, metric=["m"] * 3, value=[1, 2, 3], zone=zone, rank=[1, 2, 3]))
     assert {(str(dict(stream.series.labels)), len(stream.series)) for stream in named} == {
         ("{'zone': 'x'}", 2),
         ("{}", 1),
     }
+
+
+def test_a_few_rows_that_would_be_alike_keep_their_numbers(read):
+    """The lag of three partitions was that of the last, where a file held less than 20 rows."""
+    rows = [row for row in lag_of_partitions(count=3) if row[3] != 3]
+    named, reading = read(table_of(rows, n=[58 + k % 4 for k in range(len(rows))]))
+    assert labels_of_lag(named) == [{"partition": f"{k}"} for k in range(3)]
+    assert reading.remarks == ["column 'n' is left out: it does not distinguish series"]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 
 from perdix.telemetry.exports.records import Remark
 
-LEAST_ROWS: Final = 20  # to judge by
+LEAST_ROWS: Final = 20  # to judge texts by
 DISTINGUISHED: Final = 0.9  # of the rows: some are in a table twice
 
 Name = TypeVar("Name", bound=Hashable)
@@ -25,7 +25,7 @@ def no_labels(
     change while time goes on: in a table in the order of its series, a label does not.
 
     ``columns``: possible labels; ``names``: of the metrics; ``rest``: times, and certain labels.
-    ``numbers``: columns that may as well be counts; none is a label where there are too few rows to see.
+    ``numbers``: columns that may as well be counts; in few rows only these may be no labels.
     """
     rows = len(names)
     values = {name: len(set(cells)) for name, cells in columns.items()}
@@ -38,9 +38,7 @@ def no_labels(
         steps = zip(pairwise(cells), pairwise(rest[0]), strict=True)
         return any(before != cell and last < time for (before, cell), (last, time) in steps)
 
-    if rows < LEAST_ROWS:
-        return set(numbers)
-    keys = {name for name, count in values.items() if 2 * count > rows}
+    keys = {name for name, count in values.items() if 2 * count > rows and (rows >= LEAST_ROWS or name in numbers)}
     found = keys if keys and distinguished(keys).total() > DISTINGUISHED * rows else set()
     with_all = distinguished(found)
     for name in sorted((name for name in columns if name in numbers), key=lambda name: -values[name]):
