@@ -123,6 +123,34 @@ def test_a_time_that_is_given_twice_is_no_label(read, other, first):
 
 
 @pytest.mark.parametrize(
+    "days",
+    [
+        pa.array(["2023-11-14"] * 3),
+        pa.array([19_675] * 3, pa.date32()),
+        pa.array([19_675 * 86_400_000] * 3, pa.timestamp("ms")),
+        pa.array([19_675 * 86_400_000_000_000] * 3, pa.timestamp("ns")),
+    ],
+    ids=lambda days: str(days.type),
+)
+@pytest.mark.parametrize(
+    ("title", "clocks"),
+    [("hour", [21, 22, 23]), ("hour", ["21", "22", "23"]), ("time", ["21:00", "22:00:00", "23:00"])],
+)
+def test_a_day_and_its_clock_in_two_columns(read, days, title, clocks):
+    """All rows were of midnight, and a day's rates the last of them."""
+    named, reading = read(written(date=days, **{title: clocks}, metric=["cpu_load"] * 3, value=[0.5, 0.6, 0.7]))
+    found = [(dict(stream.series.labels), stream.series.times_ms.tolist()) for stream in named]
+    assert found == [({}, [T0 - 4_400_000 + 3_600_000 * k for k in range(3)])]
+    assert reading.remarks == ["date-times carry no zone; they were read as UTC"]
+
+
+def test_an_hour_beside_whole_times_leaves_them(read):
+    whole = pa.array([T0, T0 + 1000], pa.timestamp("ms"))
+    named, _ = read(written(date=whole, hour=[22, 22], metric=["cpu_load"] * 2, value=[0.5, 0.6]))
+    assert [stream.series.times_ms.tolist() for stream in named] == [[T0, T0 + 1000]]
+
+
+@pytest.mark.parametrize(
     "columns",
     [
         {"ts": [T0], "workload_per_s": [0.5]},

@@ -2,7 +2,7 @@
 
 ``labels`` may be a map, a struct or JSON text; any further text column is a label, but for times and what differs from
 row to row, and so is one of whole numbers without which rows would be alike. A worker may be a number. Times may be
-timestamps, epoch numbers or text as in CSV.
+timestamps, epoch numbers or text as in CSV, or a day and its clock.
 """
 
 import json
@@ -27,6 +27,7 @@ from perdix.telemetry.exports.time_text import (
     Times,
     are_dates,
     checked,
+    day_and_clock,
     in_zone,
     no_zone,
     parse_times,
@@ -37,6 +38,7 @@ MAGIC = b"PAR1"
 _BATCH_ROWS = 1 << 18
 _EXPORT = "export ts (timestamps or epoch numbers), metric and value (numbers), or a column per series as CSV"
 _LABELS = "labels"
+_CLOCK = ("date", *CLOCK_NAMES)
 _INDEX = "__index_level_"  # of pandas
 
 
@@ -46,6 +48,7 @@ class _Columns:
     value: str
     name: str
     labels: tuple[str, ...]
+    clock: tuple[str, ...]  # where the time may be but a part: the day and its clock
 
 
 def read_parquet(content: Content, limits: Limits, timezone: str) -> Iterator[RawSeries | Quarantined | Remark]:
@@ -61,10 +64,9 @@ def read_parquet(content: Content, limits: Limits, timezone: str) -> Iterator[Ra
             yield Quarantined(columns, samples=max(1, opened.metadata.num_rows))
             return
         unjudged = {label for label in columns.labels if label.lower() not in {WORKER, _LABELS}}
-        for batch in opened.iter_batches(
-            _BATCH_ROWS, columns=[columns.time, columns.value, columns.name, *columns.labels]
-        ):
-            times = _times(batch[columns.time], timezone)
+        wanted = [columns.time, columns.value, columns.name, *columns.labels, *columns.clock]
+        for batch in opened.iter_batches(_BATCH_ROWS, columns=list(dict.fromkeys(wanted))):
+            times = _of_two_columns(batch, columns, timezone) or _times(batch[columns.time], timezone)
             local |= times.local
             whole = batch.num_rows == opened.metadata.num_rows
             judged = {label for label in unjudged if whole or len(_as_text(batch[label]).unique().drop_null()) > 1}
@@ -97,12 +99,14 @@ def _columns(schema: pa.Schema) -> _Columns | str:
     value = lower.get(VALUE_NAME)
     if time is None or name is None or value is None:
         return f"Parquet without the columns ts, metric and value; it has '{', '.join(schema.names)[:200]}'; {_EXPORT}"
-    rest = [column for column in schema.names if column not in (name, value) and column.lower() not in TIME_NAMES]
+    out = {*TIME_NAMES, *CLOCK_NAMES}
+    rest = [column for column in schema.names if column not in (name, value) and column.lower() not in out]
     return _Columns(
         schema.names[time],
         value,
         name,
         tuple(column for column in rest if _is_label(column, schema.field(column).type)),
+        tuple(lower[part] for part in _CLOCK if part in lower) if schema.names[time].lower() in _CLOCK else (),
     )
 
 
@@ -111,7 +115,7 @@ def _is_label(column: str, kind: pa.DataType) -> bool:
     if column == WORKER:
         return _is_text(kind) or not (kinds.is_nested(kind) or isinstance(kind, pa.BaseExtensionType))
     if kinds.is_integer(kind):
-        return column.lower() not in {*ROW_NUMBERS, *CLOCK_NAMES} and not column.startswith(_INDEX)
+        return column.lower() not in ROW_NUMBERS and not column.startswith(_INDEX)
     labels = column.lower() == _LABELS and (kinds.is_map(kind) or kinds.is_struct(kind))
     return bool(_is_text(kind) or labels or kinds.is_dictionary(kind))
 
@@ -145,6 +149,16 @@ def _batch(batch: pa.RecordBatch, columns: _Columns, times: Times) -> Iterator[R
             yield RawSeries("" if name is None else str(name), labels, times_ms[rows], values[rows])
     if untimed:
         yield Quarantined("rows without a time in the years 1 to 9999", samples=untimed)
+
+
+def _of_two_columns(batch: pa.RecordBatch, columns: _Columns, timezone: str) -> Times | None:
+    """Return the times of a day and its clock; ``None`` where one column has both."""
+    titles = list(dict.fromkeys((columns.time, *columns.clock)))
+    if len(titles) == 1:
+        return None
+    cells = [_as_text(batch[title]).fill_null("").to_pylist() for title in titles]
+    texts, made_of = day_and_clock(titles, 0, list(zip(*cells, strict=True)))
+    return parse_times(texts, timezone) if len(made_of) > 1 else None
 
 
 def _times(column: pa.Array, timezone: str) -> Times:
