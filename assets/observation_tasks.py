@@ -13,6 +13,8 @@ import pyarrow.compute as pc
 from perdix.telemetry.copies import as_one
 from perdix.telemetry.features import capacity_features, workload_features
 from perdix.telemetry.lake import Lake
+from perdix.telemetry.landing import was_pulled
+from perdix.telemetry.metrics import THROUGHPUT, WORKLOAD
 from perdix.telemetry.observations import observe
 from perdix.telemetry.partitions import Manifest, content_of
 
@@ -35,23 +37,37 @@ def write_observations(key: Mapping[str, Any]) -> dict[str, Any]:
     lake.replace("worker_observations", job, day, of_workers)
     again = samples.duplicated(["metric", "worker", "labels", "kind", "ts"])
     twice = again.groupby(samples["metric"]).mean().to_dict()
-    return {"job_rows": len(of_job), "worker_rows": len(of_workers), **asdict(counts), "twice": twice}
+    found = {"twice": twice, "mixed": _counters_and_rates(samples)}
+    return {"job_rows": len(of_job), "worker_rows": len(of_workers), **asdict(counts), **found}
+
+
+def _counters_and_rates(samples: pd.DataFrame) -> list[str]:
+    """Return the metrics that exports by hand have as counters and as rates (of one worker), which add up."""
+    of_rates = samples[samples["metric"].isin([WORKLOAD.name, THROUGHPUT.name])]
+    by_hand = of_rates[[not was_pulled(source) for source in of_rates["source"]]]
+    kinds = by_hand.groupby(["metric", "worker"], dropna=False)["kind"].nunique()
+    return sorted(set(kinds[kinds > 1].index.get_level_values("metric")))
 
 
 def came_twice(key: Mapping[str, Any], result: Mapping[str, Any]) -> str:
-    """Return in words of which metrics many samples of a job and day count as copies; empty where few of each do.
+    """Return in words of which metrics many samples of a job and day count as copies, and which may count twice.
 
-    ``result``: of :func:`write_observations`; its ``twice`` is metric -> share of the samples that do.
+    Empty where few of each are copies, and none is exported as counters and as rates.
+
+    ``result``: of :func:`write_observations`; its ``twice`` is metric -> share of the samples that are copies.
     """
-    many = {metric: share for metric, share in result.get("twice", {}).items() if share > FEW}
-    if not many:
-        return ""
-    most = 100.0 * max(many.values())
-    return (
-        f"{key['job']}, {key['day']}: samples of {', '.join(many)} count once with others ({most:.0f} %), "
-        "of the same series or equal but for rounding in another export; where these are two, name their workers, or "
-        "export the sum"
-    )
+    found = []
+    if many := {metric: share for metric, share in result.get("twice", {}).items() if share > FEW}:
+        most = 100.0 * max(many.values())
+        found.append(
+            f"samples of {', '.join(many)} count once with others ({most:.0f} %), of the same series or equal but for "
+            "rounding in another export; where these are two, name their workers, or export the sum"
+        )
+    found += [
+        f"{metric} is the sum of counters and of rates; where both count the same records, export one of them"
+        for metric in result.get("mixed", [])
+    ]
+    return f"{key['job']}, {key['day']}: {'; '.join(found)}" if found else ""
 
 
 def samples_with_kind(lake: Lake, job: str, day: str) -> pd.DataFrame:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -43,3 +44,25 @@ def test_samples_that_are_taken_for_copies_are_reported(tmp_path: Path) -> None:
     assert came_twice(KEY, result).startswith(
         "ads, 2026-03-04: samples of workload_per_s count once with others (50 %), of the same series"
     )
+
+
+@pytest.mark.parametrize(
+    ("source", "worker", "says"),
+    [("d.txt", "w", True), ("d.txt", "other", False), ("prometheus-2026-03-04.json.gz", "w", False)],
+)
+def test_counters_beside_rates_of_one_metric_are_reported(tmp_path: Path, source: str, worker: str, says: bool) -> None:
+    """A dump beside a dashboard's CSV doubled the throughput, and nothing said so."""
+    home = Home(tmp_path).make()
+    sampled(home, "ads", 0.5)
+    lake, keys = Lake(home.lake), {"job": "ads", "source": source}
+    rows = lake.read("samples", "ads").to_pandas().drop(columns=["job", "day", "source"])
+    counted = rows[rows["metric"] == "throughput_per_s"].assign(series_id=10, worker=worker)
+    counted["value"] = 135_000.0 * np.arange(1, len(counted) + 1)
+    lake.put("samples", {**keys, "day": DAY}, counted)
+    labels = {"name": "numRecordsIn", "labels": '{"task": "Source"}', "mapped": True, "kind": "counter"}
+    lake.put("series", keys, counted[["series_id", "metric", "worker"]].drop_duplicates().assign(**labels))
+    said = came_twice(KEY, write_observations({"lake": str(home.lake), **KEY}))
+    expected = (
+        "ads, 2026-03-04: throughput_per_s is the sum of counters and of rates; where both count the same records"
+    )
+    assert said.startswith(expected) if says else said == ""
