@@ -92,6 +92,29 @@ def test_a_result_may_stand_as_a_series_per_line(read):
     assert (reading.format, reading.quarantined) == ("query_range", [])
 
 
+@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize("after", ["", "\n", ",\n"])
+def test_answers_may_follow_each_other_in_one_file(read, indent, after):
+    """As a loop of ``curl ... >> answers.json`` writes them, an hour each."""
+    answers = [json.dumps(json.loads(query_range([stream])), indent=indent) for stream in PLAIN]
+    named, reading = read(f"{after}".join(answers).encode())
+    assert gathered(named) == expected(PLAIN)
+    assert reading.tally.quarantined == 0
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_an_error_among_several_answers_is_reported(read, place):
+    error = {"status": "error", "errorType": "bad_data", "error": "exceeded maximum resolution of 11,000 points"}
+    answers = [query_range([stream]).decode() for stream in PLAIN[:2]]
+    answers.insert(place, json.dumps(error))
+    named, reading = read("\n".join(answers).encode())
+    assert gathered(named) == expected(PLAIN[:2])
+    assert [row.reason for row in reading.quarantined] == [
+        "one of the answers is an error; fix its query and export again"
+    ]
+    assert "11,000 points" in reading.quarantined[0].excerpt
+
+
 @pytest.mark.parametrize(("metric", "kind"), [("throughput_per_s", "counter"), ("uptime_s", "gauge")])
 def test_a_counter_that_a_hint_names_stays_one_where_its_metric_is_a_rate(read, metric, kind):
     content = b'# TYPE my_records counter\nmy_records_total{pod="a"} 123456789 1700000000\n# EOF\n'

@@ -15,6 +15,7 @@ from perdix.telemetry.exports.records import Limits, Quarantined, excerpt
 START = re.compile(rb'\{\s*"metric"\s*:\s*\{')
 _END_OF_SERIES = re.compile(rb"\]\s*\]\s*\}")
 _TAIL = re.compile(rb"\s*\]\s*(?:\}|,\s*\"|$)")
+_ERROR = re.compile(rb'\{\s*"status"\s*:\s*"error"[^{}]*')
 _NOTHING = re.compile(rb"\s*$")
 _OVERLAP_BYTES = 64  # no start of a series is longer than this, whatever its white space
 _HEAD_BYTES = 1 << 20
@@ -50,7 +51,11 @@ def read_head(content: Content) -> Head:
 
 
 def pieces(head: Head, content: Content, limits: Limits) -> Iterator[Piece | Quarantined]:
-    """Yield every series after ``head``; one over ``limits.line_bytes`` is passed over and quarantined."""
+    """Yield every series after ``head``; one over ``limits.line_bytes`` is passed over and quarantined.
+
+    Answers may follow each other in one file; those that are errors are quarantined.
+    """
+    yield from _errors(head.data, 0)
     bare = b"[" not in head.data  # series after series, as ``jq -c '.data.result[]'`` prints them
     buffer, base = head.rest, len(head.data)  # buffer[0] is byte `base` of the document
     begin, scan = 0, 1  # the series at hand begins at buffer[begin]; no start of another before buffer[scan]
@@ -61,7 +66,12 @@ def pieces(head: Head, content: Content, limits: Limits) -> Iterator[Piece | Qua
             if skipped:
                 yield _too_long(*skipped, base + end, limits)
             else:
-                yield _bounded(Piece(buffer[begin:end].rstrip(b", \t\r\n"), base + begin), limits)
+                data = buffer[begin:end].rstrip(b", \t\r\n")
+                piece = Piece(data, base + begin)
+                if data.endswith(b"["):  # another answer begins
+                    piece = without_tail(piece)
+                    yield from _errors(data[len(piece.data) :], base + begin + len(piece.data))
+                yield _bounded(piece, limits)
             begin, scan, skipped = end, end + 1, None
             continue
         if skipped or len(buffer) - begin > limits.line_bytes:
@@ -73,11 +83,19 @@ def pieces(head: Head, content: Content, limits: Limits) -> Iterator[Piece | Qua
         if not block:
             break
         buffer += block
-    yield (
-        _too_long(*skipped, base + len(buffer), limits)
-        if skipped
-        else _bounded(without_tail(Piece(buffer, base), bare), limits)
-    )
+    if skipped:
+        yield _too_long(*skipped, base + len(buffer), limits)
+        return
+    last = without_tail(Piece(buffer, base), bare)
+    yield _bounded(last, limits)
+    yield from _errors(buffer[len(last.data) :], base + len(last.data))
+
+
+def _errors(between: bytes, offset: int) -> Iterator[Quarantined]:
+    """Yield the answers that are errors, of what stands between series."""
+    for found in _ERROR.finditer(between):
+        reason = "one of the answers is an error; fix its query and export again"
+        yield Quarantined(reason, byte_offset=offset + found.start(), excerpt=excerpt(found[0]))
 
 
 def _bounded(piece: Piece, limits: Limits) -> Piece | Quarantined:
