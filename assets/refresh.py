@@ -142,6 +142,5 @@ class Refresh:
     def _judged(self, table: str, keys: Sequence[Key]) -> list[ExpectationOutcome]:
         from perdix.assets.expectations import run_suite
 
-        days = sorted({day for _, day in keys})
-        frame = judged_frame(self.lake, table, days, self.session, jobs=jobs_of(keys))
+        frame = judged_frame(self.lake, table, None, self.session, keys=keys)
         return run_suite(frame, self.suites[table], now_s=self.now_s)

@@ -8,7 +8,7 @@ from perdix.assets.checks import Judge, suite_checks
 from perdix.assets.expectation_suite import Suite, load_suites
 from perdix.assets.expectations import ExpectationOutcome, run_suite, write_outcomes
 from perdix.assets.judged_frames import fault_of, judged_frame
-from perdix.assets.judging import Judged, Key, jobs_of, judge_each, outcomes_file
+from perdix.assets.judging import Judged, Key, judge_each, outcomes_file
 from perdix.assets.observe import ONE_JOB
 from perdix.assets.partitions import days
 from perdix.assets.resources import Spark, Workspace
@@ -26,20 +26,17 @@ def _judge(table: str) -> Judge:
         def held(job: str | None) -> set[Key]:
             return {(part.keys["job"], part.keys["day"]) for part in lake.manifests(table, job, days=asked)}
 
-        def of(keys: Sequence[Key], jobs: Sequence[str] | None) -> list[ExpectationOutcome]:
-            days = sorted({day for _, day in keys}) or asked
-            return run_suite(judged_frame(lake, table, days, spark.session, jobs=jobs), suite, now_s=now_s)
+        def of(keys: Sequence[Key] | None) -> list[ExpectationOutcome]:
+            return run_suite(judged_frame(lake, table, asked, spark.session, keys=keys), suite, now_s=now_s)
 
         try:
             every = held(own)
-            judged = judge_each(
-                every, lambda keys: of(keys, None if len(keys) == len(every) and own is None else jobs_of(keys))
-            )
+            judged = judge_each(every, lambda keys: of(None if len(keys) == len(every) and own is None else keys))
         except LakeError:  # of one job; what is wrong with it, the next step says
             sound = [job for job in lake.jobs(table) if own is None and fault_of(lake, table, job, asked) is None]
             if not sound:
                 raise
-            judged = judge_each({key for job in sound for key in held(job)}, lambda keys: of(keys, jobs_of(keys)))
+            judged = judge_each({key for job in sound for key in held(job)}, of)
         for day in asked:
             path = outcomes_file(workspace.paths(), table, day, own)
             write_outcomes(judged.outcomes([day]), path, suite=suite, at_s=now_s)

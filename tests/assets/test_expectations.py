@@ -380,7 +380,7 @@ def test_the_files_of_a_job_that_are_broken_keep_no_other_from_being_judged(
     assert set(frame["job"]) == {"orders"}
     assert failed(judged(frame, suites["samples"])) == set()
     with pytest.raises(LakeError, match="ingest its source again"):
-        judged_frame(lake, "samples", ["2026-01-01"], no_spark, jobs=["broken", "orders"])
+        judged_frame(lake, "samples", None, no_spark, keys=[("broken", "2026-01-01"), ("orders", "2026-01-01")])
 
 
 @pytest.mark.spark

@@ -93,6 +93,18 @@ def test_one_bad_day_keeps_no_other_day_back(tmp_path: Path, monkeypatch: pytest
     assert problem.startswith(f"not trained on {DAY}: samples failed cpu_load_is_a_ratio")
 
 
+def test_a_bad_day_that_is_not_looked_at_is_no_fault_of_another_jobs_same_day(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = Home(tmp_path).make()
+    for job, day, cpu in (("ads", DAY, 50.0), ("ads", "2026-03-05", 0.5), ("orders", DAY, 0.5)):
+        sampled(home, job, cpu, day)
+    monkeypatch.setattr("perdix.assets.refresh.run_tasks", lambda *_: [])
+    refresh = Refresh(home, Lake(home.lake), lambda: None, load_suites(), START_S + 2 * 86_400.0)  # type: ignore[arg-type,return-value]
+    refresh.run({"ads": ["2026-03-05"], "orders": [DAY]})
+    assert [outcome.name for outcome in refresh.outcomes["samples"] if not outcome.success] == []
+
+
 def test_days_whose_observation_was_cut_are_observed_by_the_next_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
