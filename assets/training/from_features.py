@@ -36,7 +36,7 @@ def _of_forecasts(context: dg.AssetExecutionContext, workspace: Workspace, spark
 def _of_capacities(_: dg.AssetExecutionContext, workspace: Workspace, __: Spark) -> Callable[[str], Key]:
     known = workspace.stream_jobs().jobs
     common = {"lake": str(workspace.lake().root), "history_days": workspace.settings().training.history_days}
-    return lambda job: {**common, "maximum": known[job].bounds.maximum if job in known else 12}
+    return lambda job: {**common, "maximum": known[job].bounds.maximum if job in known else None}
 
 
 def _drifts(context: dg.AssetExecutionContext, workspace: Workspace) -> Mapping[str, float]:

@@ -33,6 +33,8 @@ from perdix.models.registry.shared_models import name_of, to_text
 from perdix.models.verdict import Verdict
 from perdix.telemetry.lake import Lake
 
+FEWEST_SHOWN = 12  # workers of a job without a file
+
 T = TypeVar("T")
 State = Mapping[str, Any]
 
@@ -142,12 +144,16 @@ def _forecast_pictures(job: str, judged: Backtest) -> dict[str, bytes]:
 
 
 def train_capacity(key: Mapping[str, Any]) -> dict[str, Any]:
-    """Train one job's capacity regressors; as :func:`train_forecast`, with ``maximum`` (workers) for ``families``."""
+    """Train one job's capacity regressors, as :func:`train_forecast`.
+
+    ``key``: in place of what forecasts need ``maximum``, the most workers that are estimated; of a job without a file
+    (null) as many as it has had, 12 at least.
+    """
     watch, lake, now_s = Stopwatch(), Lake(key["lake"]), WallClock().now_s()
     with watch.stage("read"):
         rows = capacity_history(lake, key["job"], key["history_days"], now_s)
     with watch.stage("fit and judge"):
-        trained = select_capacity(rows, key["maximum"], key["seed"])
+        trained = select_capacity(rows, key["maximum"] or _most_workers(rows), key["seed"])
     with watch.stage("challenge"):
         champion, challenged = champion_of(key, lambda state, _: ScaleOuts.from_state(state))
         verdict = challenge_capacity(champion, trained, rows, key["seed"])
@@ -163,6 +169,11 @@ def train_capacity(key: Mapping[str, Any]) -> dict[str, Any]:
         "warnings": list(trained.model.warnings),
         "pictures": drawn(key, lambda: _capacity_pictures(key["job"], rows, trained)),
     }
+
+
+def _most_workers(rows: pd.DataFrame) -> int:
+    """Return how many workers of a job without a file are estimated: a wrong count in a few rows is left out."""
+    return max(FEWEST_SHOWN, int(scale_out_of(rows).quantile(0.99)))
 
 
 def _capacity_pictures(job: str, rows: pd.DataFrame, trained: TrainedCapacity) -> dict[str, bytes]:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import warnings
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import numpy as np
+import pandas as pd
 import pytest
 
 with warnings.catch_warnings():
@@ -13,6 +17,8 @@ with warnings.catch_warnings():
     from perdix.assets.training.factory import name_of_run
 from perdix.assets.training.metadata import candidate_metadata, each_job, some_jobs, tell_of_failures
 from perdix.assets.training.record import Trained
+from perdix.assets.training.tasks import train_capacity
+from perdix.telemetry.lake import Lake
 
 
 def sound(job: str, wape: float = 0.1) -> Trained:
@@ -95,6 +101,21 @@ class TestWhatIsTold:
         assert metadata["wape_median"] == 0.5
         assert metadata["stages_s"].value == {"read": 500.0, "fit and walk": 2000.0}
         assert (metadata["seconds"], metadata["cpu_seconds"]) == (3000.0, 2000.0)
+
+
+@pytest.mark.parametrize(("maximum", "most"), [(None, 16), (20, 20)])
+def test_a_job_without_a_file_has_capacities_up_to_the_most_workers_that_it_had(
+    tmp_path: Path, maximum: int | None, most: int
+) -> None:
+    lake, times = Lake(tmp_path), pd.date_range("2026-03-04", periods=60, freq="60s", tz="UTC")
+    cpu = np.tile(np.linspace(0.2, 0.8, 60), 16)
+    rows = {"ts": np.tile(times, 16), "worker": np.repeat([f"w{n}" for n in range(16)], 60), "scale_out": 16.0}
+    shares = {"cpu_share": 1.0, "throughput_share": 1 / 16}
+    frame = pd.DataFrame({**rows, "cpu_load": cpu, "throughput_per_s": 1_000.0 * cpu, **shares})
+    lake.replace("capacity_features", "orders", "2026-03-04", frame)
+    key = {"lake": str(tmp_path), "job": "orders", "history_days": 3, "seed": 0, "champions": None, "pictures": False}
+    trained = train_capacity({**key, "maximum": maximum})
+    assert max(row["scale_out"] for row in json.loads(trained["state"])["table"]) == most
 
 
 class TestNameOfARun:
