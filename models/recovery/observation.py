@@ -225,8 +225,14 @@ class _Course:
         return self._unseen(before=len(self.times_s))
 
     def _began_s(self, first: int) -> float:
-        """Return when a stop began that shows first in this sample: at the action, where it is the next one."""
-        return float(np.mean(self.times_s[first - 1 : first + 1])) if first else self.at_s
+        """Return when a stop began that shows first in this sample: at the action, where it is the next one.
+
+        It began within the step before the sample, and a gap of the metrics before that is its own.
+        """
+        if not first:
+            return self.at_s
+        before_s, at_s = self.times_s[first - 1 : first + 1].tolist()
+        return min((before_s + at_s) / 2, before_s + self._usual_step_s)
 
     def _unseen(self, before: int) -> _Stop | None:
         """Return a stop hidden in a gap of the metrics: a surplus follows that only a backlog explains."""
@@ -275,7 +281,8 @@ class _Course:
     def _stood_still_s(self, part: slice, silent: Mask, *, hidden: bool) -> float:
         """Return for how long the job did nothing; it may stop twice, and work meanwhile on what it was given first.
 
-        Each stop counts from its first sample below half the workload to after its last below a tenth of it.
+        Each stop counts from its first sample below half the workload to after its last below a tenth of it, and so
+        does a gap of the metrics in which it begins or ends: a stop hides them more often than what follows it.
         ``hidden``: whether a gap of the metrics hides what was before, so that the first sample ends no usual step.
         """
         halted = np.concatenate([[False], self.throughput[part] < STOPPED * self.workload[part], [False]])
@@ -287,7 +294,8 @@ class _Course:
                 continue
             begins, last = part.start + first, part.start + first + int(within[-1])
             began_s = float(self.times_s[begins]) if hidden and not first else self._began_s(begins)
-            total_s += float(np.mean(self.times_s[last : last + 2])) - began_s
+            silent_s, works_s = self.times_s[last], self.times_s[min(last + 1, len(self.times_s) - 1)]
+            total_s += float(max((silent_s + works_s) / 2, works_s - self._usual_step_s)) - began_s
         return total_s
 
     def caught_up_s(self, index: int, since: int) -> float:

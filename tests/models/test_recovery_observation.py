@@ -170,6 +170,16 @@ def test_missing_samples_are_not_an_outage():
     assert outcome.stopped_s is None
 
 
+@pytest.mark.parametrize("every", [1, 5])
+@pytest.mark.parametrize("hidden", [(400, 430), (430, 460), (405, 460)])
+def test_metrics_that_are_missing_as_a_stop_begins_or_ends_make_it_no_shorter(hidden, every):
+    columns = job(down=60)
+    kept = (columns[0] < hidden[0]) | (columns[0] >= hidden[1])
+    outcome = watched([*(column[kept] for column in columns[:4]), columns[4]], at_s=395, every=every)
+    assert outcome.downtime_s == pytest.approx(60, abs=3)
+    assert outcome.recovery_s == pytest.approx(columns[4] - 400, abs=6)
+
+
 def test_a_stop_hidden_in_a_gap_is_told_by_the_surplus_after_it():
     columns = job(down=40)
     throughput = columns[2].copy()
