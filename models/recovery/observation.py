@@ -231,7 +231,7 @@ class _Course:
         """
         if not first:
             return self.at_s
-        before_s, at_s = self.times_s[first - 1 : first + 1].tolist()
+        before_s, at_s = float(self.times_s[first - 1]), float(self.times_s[first])
         return min((before_s + at_s) / 2, before_s + self._usual_step_s)
 
     def _unseen(self, before: int) -> _Stop | None:
