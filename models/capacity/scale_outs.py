@@ -23,6 +23,7 @@ from perdix.models.capacity.reach import STALLED, Reach
 from perdix.models.capacity.skew import apart
 from perdix.models.capacity.workers import KEPT_IN_STATE, Against, Total, Workers
 from perdix.settings.stream_job import MOST_WORKERS
+from perdix.telemetry.metrics import THROUGHPUT
 from perdix.telemetry.uptime import last_start_s
 from perdix.telemetry.window import Window
 
@@ -321,7 +322,8 @@ class ScaleOuts:
     def from_features(cls, frame: pd.DataFrame) -> ScaleOuts:
         """Learn from a history in the form of the lake table ``capacity_features``, in the order of time.
 
-        Raises ``ValueError`` when a column is missing or no row has both CPU and throughput.
+        Raises ``ValueError`` when a column is missing, no row has both CPU and throughput, the workers did hardly
+        anything, or more than a worker can.
 
         ``frame``: columns ``ts, worker, scale_out, cpu_load, throughput_per_s``; one-minute means, warm-up dropped.
         """
@@ -341,6 +343,11 @@ class ScaleOuts:
             raise ValueError(
                 "no minute has both CPU load and throughput of a worker; check the quality report of ingest"
             )
+        if not model.known:
+            raise ValueError(
+                "the workers are so idle that their capacity cannot be estimated from CPU load; it takes more load"
+            )
+        model._check()
         return model
 
     # -- answering -----------------------------------------------------------------------------------------------------
@@ -509,4 +516,7 @@ class ScaleOuts:
         each_per_s = [item.per_s / item.scale_out for item in self.memory.values()]
         highest_per_s = max([self.workers.highest_per_s, *each_per_s])
         if not highest_per_s <= MOST_PER_WORKER_PER_S:
-            raise ValueError(f"a worker is said to take {highest_per_s:.3g} records/s, and none takes so much")
+            raise ValueError(
+                f"a worker is said to take {highest_per_s:.3g} records/s, and none takes so much; check that "
+                f"{THROUGHPUT.name} counts records, not bytes"
+            )

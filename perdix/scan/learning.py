@@ -225,12 +225,10 @@ def _capacities(past: Past, workers: Values, peak_per_s: float, partitions: int 
     if most > MANY_WORKERS:
         raise CannotJudgeError(f"it is said to have {most:,} workers; perdix looks at {MANY_WORKERS:,} at most")
     highest = int(np.ceil(ROOM * most)) + ROOM_WORKERS
-    table = model.table(highest, partitions=partitions) if model.known else {}
-    if table and table[highest].per_s < peak_per_s:
+    table = model.table(highest, partitions=partitions)
+    if table[highest].per_s < peak_per_s:
         more = min(int(np.ceil(highest * 1.5 * peak_per_s / table[highest].per_s)), MOST_ROOM * highest)
         table = model.table(more, partitions=partitions)
-    if not table:
-        raise CannotJudgeError("its workers are so idle that their capacity cannot be estimated from their CPU load")
     return table
 
 
