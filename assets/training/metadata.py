@@ -7,6 +7,7 @@ or a picture would be a thousand of them.
 import base64
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -59,7 +60,7 @@ def each_job(context: dg.AssetExecutionContext, trained: Sequence[Trained], scor
 
 def candidate_metadata(trained: Sequence[Trained], score: str, clock_s: Mapping[str, float]) -> dict[str, Any]:
     """Return the figures of a run of candidates; ``clock_s`` is what the parts of the run took."""
-    scores = sorted(value for outcome in trained if (value := outcome.score(score)) is not None)
+    scores = [value for outcome in trained if (value := outcome.score(score)) is not None]
     stages_s: Counter[str] = Counter()
     for outcome in trained:
         stages_s.update(outcome.result.get("stages_s", {}))
@@ -70,7 +71,7 @@ def candidate_metadata(trained: Sequence[Trained], score: str, clock_s: Mapping[
         "cpu_seconds": round(sum(outcome.cpu_s for outcome in trained), 3),
         "clock_s": _rounded(clock_s),
         "stages_s": _rounded(stages_s),
-        **({f"{score}_median": scores[len(scores) // 2]} if scores else {}),
+        **({f"{score}_median": median(scores)} if scores else {}),
         **some_jobs(trained, score),
     }
 
