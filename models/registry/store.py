@@ -206,7 +206,7 @@ class Registry:
         return tracking.without_password(base).rstrip("/")
 
     def _experiment_id(self, client: Any, name: str) -> str:
-        """Return an experiment, made where it is absent."""
+        """Return an experiment, made where it is absent; one that was deleted keeps its name, so it is restored."""
         from mlflow.exceptions import MlflowException  # noqa: PLC0415
 
         found = client.get_experiment_by_name(name)
@@ -218,6 +218,9 @@ class Registry:
                 found = client.get_experiment_by_name(name)
                 if found is None:
                     raise
+        if found.lifecycle_stage == "deleted":
+            _log.warning("experiment %s was deleted in MLflow; it is restored, as its runs go there", name)
+            client.restore_experiment(found.experiment_id)
         return str(found.experiment_id)
 
     def _artifact_location(self, name: str) -> str | None:

@@ -362,6 +362,13 @@ def test_a_refused_publication_leaves_a_failed_run_and_no_alias(registry: Regist
     assert registry.current_version(FORECAST, "challenger") is None
 
 
+def test_an_experiment_that_was_deleted_bars_no_training(
+    registry: Registry, client, publication, tmp_path: Path, home_at: Callable[[Path], Home]
+) -> None:
+    client.delete_experiment(client.get_experiment_by_name(FORECAST).experiment_id)
+    assert prepare(home_at(tmp_path / "home")).publish(publication()).version == 1
+
+
 def test_two_candidates_of_one_family_are_refused(registry: Registry, publication) -> None:
     twice = [Candidate("linear", table_of(orders=0.1)), Candidate("linear", table_of(clicks=0.1))]
     with pytest.raises(ValueError, match="two candidates"):
