@@ -13,7 +13,7 @@ import numpy as np
 from benchmarks.storm.climate import CLIMATES, EPISODE_MIN, OVER_HTTP, STORM_MIN, WITH_OPERATORS, places
 from benchmarks.storm.faults import KINDS, NOT_OVER_HTTP, OF_PROMETHEUS, Fault, drawn
 from benchmarks.storm.flow import FLOW, flow_job
-from benchmarks.storm.oracles import Violation
+from benchmarks.storm.oracles.judge import Violation
 from benchmarks.storm.world import Run, World
 from perdix.targets.contract import Target
 

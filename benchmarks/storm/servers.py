@@ -13,7 +13,7 @@ from benchmarks.storm.faces import Answer, answer
 from benchmarks.storm.flink_face import is_of_checkpoints
 from benchmarks.storm.flow import FLOW, Flow, Mix, of_flow
 from benchmarks.storm.network import RefusedError, Request, Response, SilenceError
-from benchmarks.storm.oracles import Watch
+from benchmarks.storm.oracles.watch import Watch
 from benchmarks.storm.prometheus import PrometheusServer
 from benchmarks.storm.weather import Weather
 from perdix.control.state.store import StateStore

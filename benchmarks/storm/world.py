@@ -21,7 +21,8 @@ from benchmarks.storm.flow import FLOW, Flow, FlowPlace
 from benchmarks.storm.hosts import Hosts
 from benchmarks.storm.job_files import JobFiles
 from benchmarks.storm.network import simulated
-from benchmarks.storm.oracles import Violation, Watch
+from benchmarks.storm.oracles.judge import Violation
+from benchmarks.storm.oracles.watch import Watch
 from benchmarks.storm.patience import HUNG_S, HungError, patience
 from benchmarks.storm.process import INTERVAL_S, LOOK_S, Killed, Loop, Machine
 from benchmarks.storm.prometheus import PrometheusServer, Scraped, Sources, connected_in

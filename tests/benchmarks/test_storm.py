@@ -18,7 +18,7 @@ from benchmarks.storm.episodes import Episode, Player, episode
 from benchmarks.storm.faults import ODD_ANSWERS, Fault
 from benchmarks.storm.flink_face import CHECKPOINTS
 from benchmarks.storm.network import Request, Response, simulated
-from benchmarks.storm.oracles import Violation
+from benchmarks.storm.oracles.judge import Violation
 from benchmarks.storm.planted import PLANTS
 from benchmarks.storm.pods import Pods
 from benchmarks.storm.prometheus import connected_in

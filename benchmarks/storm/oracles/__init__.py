@@ -1,0 +1,1 @@
+"""What must hold whatever happens: checked after each step of an episode, and at its end."""
