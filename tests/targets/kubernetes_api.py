@@ -41,6 +41,7 @@ class Resource:
     generation: int = 1
     observed: int = 1
     changed_s: float = 0.0
+    conditions: list = field(default_factory=list)
 
     def settle(self):
         if (self.running, self.ready, self.observed) != (self.replicas, self.replicas, self.generation):
@@ -268,7 +269,7 @@ def _scale(key, found):
 
 
 def _object(key, found):
-    status = {"observedGeneration": found.observed, **_replicas(found.running)}
+    status = {"observedGeneration": found.observed, "conditions": found.conditions, **_replicas(found.running)}
     if found.ready:
         status["readyReplicas"] = found.ready
     metadata = {**_metadata(key, found), "generation": found.generation}

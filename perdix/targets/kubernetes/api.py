@@ -39,7 +39,8 @@ class Workload:
     # wanted, ready: pods that are asked for, and that answer their readiness probes
     wanted: int
     ready: int
-    followed: bool  # whether its controller has seen the latest change, and no pod is left over
+    # Whether its controller has seen the latest change, and no pod is left over but those of a rollout that it gave up
+    followed: bool
 
 
 class ScaleApi:
@@ -89,7 +90,7 @@ class ScaleApi:
         except ValueError as error:
             raise self._malformed(str(error)) from None
         wanted = 1 if wanted is None else wanted
-        return Workload(wanted, ready, followed=seen >= latest and made == wanted)
+        return Workload(wanted, ready, followed=seen >= latest and (made == wanted or _gave_up(answer)))
 
     def close(self) -> None:
         """Close the connections, for good."""
@@ -197,6 +198,15 @@ class ScaleApi:
 
 class _UnknownError(TargetError):
     """The API server does not know who asks."""
+
+
+def _gave_up(answer: dict[str, Any]) -> bool:
+    """Whether a Deployment's rollout has passed its deadline (``progressDeadlineSeconds``): nobody knows if it ends."""
+    conditions = (answer.get("status") or {}).get("conditions")
+    return any(
+        isinstance(found, dict) and (found.get("type"), found.get("status")) == ("Progressing", "False")
+        for found in (conditions if isinstance(conditions, list) else ())
+    )
 
 
 def _address(url: str) -> str:

@@ -105,6 +105,25 @@ def test_with_ready_only_pods_that_are_ready_count(tmp_path):
         assert not target.read().settled, "its controller has not seen the latest change"
 
 
+PROGRESSES = {"type": "Progressing", "status": "True", "reason": "ReplicaSetUpdated"}
+STUCK = {"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}
+
+
+@pytest.mark.parametrize(
+    ("conditions", "settled"),
+    [([PROGRESSES], False), ([{"type": "Available", "status": "True"}, STUCK], True), ([], False), (["?"], False)],
+)
+def test_a_rollout_that_kubernetes_gave_up_is_waited_for_no_longer(conditions, settled, tmp_path):
+    """An image that cannot be pulled leaves a pod too many, and every old pod ready: the job would be held for good."""
+    with kubernetes_target(tmp_path, ready=True) as (target, server):
+        (resource,) = server.resources.values()
+        server.follow_s, resource.conditions = None, conditions
+        resource.running, resource.ready = 3, 2
+        assert target.read() == Running(2, 2, settled=settled)
+        resource.ready = 1
+        assert not target.read().settled
+
+
 # Others write too
 
 
