@@ -151,6 +151,19 @@ def test_only_operators_with_too_little_to_spare_are_raised() -> None:
     assert decision.parallelism == {"source": 1, "tight": 13, "wide": 13}
 
 
+@pytest.mark.parametrize("last", [{"maximum": 10}, {"scalable": False}])
+def test_what_an_operator_holds_back_that_can_have_no_more_raises_no_other(last: dict[str, Any]) -> None:
+    # the last one takes 1,000/s of 50,000/s: 500 instances are needed, 10 may be. Fifty times the others help nobody
+    steady = chain(("first", Truth(100.0)), ("last", Truth(100.0)), source_per_s=50_000.0, last=last)
+    start = {"source": 1, "first": 500, "last": 10}
+    assert configurations(start, follow(ds2(), steady, start)) == [start]
+    # and a twentieth that useful time hides, beside that, is still raised
+    hides = {name: replace(window, useful_s=0.9 * window.useful_s) for name, window in steady.windows(start).items()}
+    decision = ds2().decide(steady.situation(start, windows=hides))
+    assert decision.parallelism["first"] == 500
+    assert "raised, as 50 times" in decision.sentence
+
+
 @pytest.mark.parametrize("other", [0.0, 5e-324, 2.2e-309, 1e-9, 1.0])
 def test_an_operator_with_far_more_than_it_needs_is_not_what_holds_the_sources_back(other: float) -> None:
     # What is behind the source that falls short did not report; behind the other source there is next to nothing to do.

@@ -204,7 +204,7 @@ class Ds2:
 
         What runs lets through the target over the shortfall, although the operator with the least to spare should let
         through more: so much more than it seems is needed, of every operator. That operator gets its instances times
-        the shortfall; those with more to spare may need none.
+        the shortfall; those with more to spare may need none. What one that can have no more holds back is no overhead.
 
         Returns the results, that in words, and by what the unrounded ones were multiplied (1: not raised).
         """
@@ -218,7 +218,7 @@ class Ds2:
         spare = min((runs[name] / need for name, need in sized.exact.items() if need > 0), default=1.0)
         if spare > MOST_HIDDEN:
             return wanted, "the sources fall short, and not because of an operator that was measured", 1.0
-        ratio = short * max(spare, 1.0)
+        ratio = short * min(max(spare, 1.0), sized.lets_through)
         raised = self._times(sized, wanted, ratio)
         if raised == wanted:
             return wanted, None, 1.0

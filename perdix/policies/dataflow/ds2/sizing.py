@@ -29,6 +29,12 @@ class Sized:
         """Uneven operators whose hottest instance can do no more, which more instances need not fix."""
         return tuple(name for name, skew in self.measured.skews.items() if skew.saturated)
 
+    @property
+    def lets_through(self) -> float:
+        """How many times its load the narrowest operator takes by the equations with what runs."""
+        runs, exact = self.situation.parallelism, self.optimal.unrounded_of()
+        return min((runs[name] / need for name, need in exact.items() if need > 0), default=math.inf)
+
     def verdicts(self) -> tuple[OperatorVerdict, ...]:
         """Return what was found of each operator."""
         exact, found = self.optimal.unrounded_of(), []
