@@ -162,8 +162,9 @@ def test_a_database_of_the_first_schema_is_taken_over_with_all_that_is_in_it(sto
 @pytest.mark.parametrize(
     ("url", "says"),
     [
-        ("not a url", "not a database URL"),
-        ("nosuchdialect://host/db", "nosuchdialect"),
+        ("not a url", "not a URL of a SQLite or PostgreSQL"),
+        ("nosuchdialect://me:secret@host/db", "not a URL of a SQLite or PostgreSQL"),
+        ("mysql://me:secret@host/db", "not a URL of a SQLite or PostgreSQL"),  # whether or not it has a driver
         ("sqlite:////proc/perdix/state.db", "/proc/perdix"),
         ("postgresql+nodriver://me:secret@host/db", "postgresql"),
     ],

@@ -7,7 +7,7 @@ import logging
 import re
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -227,11 +227,13 @@ class StateError(PlainError):
 
 
 def url_of(text: str) -> sa.URL:
-    """Return an SQLAlchemy URL. Raises ``StateError`` that quotes nothing: a password may stand anywhere."""
-    try:
-        return sa.make_url(re.sub("^postgres:", "postgresql:", text))  # libpq knows both
-    except (ArgumentError, ValueError):  # ValueError: a port that is no number
-        raise StateError(f"state store: not a database URL (sqlite:///file or postgresql://...); {FIX}") from None
+    """Return the URL of a SQLite or PostgreSQL; else raise ``StateError``, which quotes nothing: a password, maybe."""
+    url = None
+    with suppress(ArgumentError, ValueError):  # ValueError: a port that is no number
+        url = sa.make_url(re.sub("^postgres:", "postgresql:", text))  # libpq knows both
+    if url is None or url.get_backend_name() not in ("sqlite", "postgresql"):
+        raise StateError(f"state store: not a URL of a SQLite or PostgreSQL (sqlite:///file, postgresql://...); {FIX}")
+    return url
 
 
 def _fix_of(error: Exception) -> str:
