@@ -17,7 +17,7 @@ from perdix.control.operators.executor import Executor
 from perdix.control.operators.look import Look
 from perdix.control.operators.loop import looks
 from perdix.control.operators.naming import on_record
-from perdix.control.state.journal import JobStatus, Status
+from perdix.control.state.journal import JobStatus, Journal, Status
 from perdix.control.state.ledger import Ledger, State
 from perdix.control.state.schema import Database, StateError
 from perdix.control.state.store import DAY_S, StateStore
@@ -521,6 +521,24 @@ def test_what_cannot_be_kept_is_not_asked_for(store: StateStore) -> None:
     assert not look.done
     assert look.problem == "what was decided cannot be kept: no such table: decisions"
     assert job.asked == []
+
+
+@pytest.mark.parametrize(
+    ("part", "problem"),
+    [((StateStore, "prune"), "what is too old cannot be deleted"),
+     ((Journal, "stands"), "how the operators stand cannot be kept")],
+)  # fmt: skip
+def test_what_fails_after_flink_was_asked_is_not_said_of_what_was_decided(
+    store: StateStore, monkeypatch: pytest.MonkeyPatch, part: tuple[type, str], problem: str
+) -> None:
+    def full(*_: object) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(*part, full)
+    job = Job(lines_per_s=200.0)
+    look = next(looking(job, ds2(), carry_out=acting(job, store).carry_out))
+    assert look.done
+    assert look.problem == f"{problem}: database or disk is full"
 
 
 def test_what_flink_accepted_is_done_also_where_that_cannot_be_noted(

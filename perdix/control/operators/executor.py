@@ -90,7 +90,7 @@ class Executor:
 
     def carry_out(self, look: Look) -> Look:
         """Put a look on record and ask Flink for what should change, unless something speaks against it."""
-        carried = look
+        carried, cannot = look, "what was decided cannot be kept"  # and so is not asked for
         self._watch(look)
         try:
             why = self._observing()
@@ -98,12 +98,16 @@ class Executor:
                 self._unsettled_s = None
                 return replace(look, problem=why)
             carried = self._carried_out(look)
+            cannot = "how the operators stand cannot be kept"
             self._stands(carried)
+            cannot = "what is too old cannot be deleted"
+            before_s, self._stood_s = self._stood_s, self.clock.now_s()
+            self.store.prune_hourly(before_s, self._stood_s)
         except StaleLease as error:
             self._lease = None
             return replace(carried, problem=f"another loop took over: {error}")
-        except Exception as error:  # a full disk, a database that is gone: what cannot be kept is not asked for
-            return replace(carried, problem=presentable(f"what was decided cannot be kept: {cause_of(error)}"))
+        except Exception as error:  # a full disk, a database that is gone
+            return replace(carried, problem=presentable(f"{cannot}: {cause_of(error)}"))
         return carried
 
     def close(self) -> None:
@@ -345,7 +349,6 @@ class Executor:
 
     def _stands(self, look: Look) -> None:
         """Keep how the operators stand, for ``perdix metrics`` and dashboards."""
-        now_s = self.clock.now_s()
         sentence = " ".join(filter(None, (None if look.decision is None else look.decision.sentence, look.problem)))
         status = Status.ACTING
         if look.at_s is None:
@@ -356,6 +359,4 @@ class Executor:
             status = Status.PAUSED
         if look.running is not None:
             self._ran = {"scale_out": look.running.scale_out, "mix": dict(look.running.mix)}
-        self.store.journal.stands(JobStatus(self._name, status, now_s, sentence, self._ran))
-        self.store.prune_hourly(self._stood_s, now_s)
-        self._stood_s = now_s
+        self.store.journal.stands(JobStatus(self._name, status, self.clock.now_s(), sentence, self._ran))
