@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 OF_TRAINING = (("dagster",), ("pmdarima",), ("pyspark",), ("great-expectations",))
 OF_A_CONTROLLER = (("mlflow", "mlflow-skinny"), ("scikit-learn",), ("xgboost", "xgboost-cpu"), ("pandas",))  # either
+_FIX_WITHIN = re.compile(r"; [^;]*'spark' in perdix\.yaml$")  # of a ClusterError
 SHOWN_IN_FULL = 10  # jobs of which every query is shown; of more only what is not well
 
 Check = Callable[[Home, "JobFiles"], Iterator[Finding]]
@@ -230,7 +232,7 @@ def _spark(*_: object) -> Iterator[Finding]:
         local = is_local(load_product_settings().spark.master)
         first = "fix java first; then" if local else "start that cluster, or correct"
         fix = f"{first} 'spark' in {conf_folder() / 'perdix.yaml'}"
-        yield Finding("spark", ok=False, found=last, fix=fix)
+        yield Finding("spark", ok=False, found=_FIX_WITHIN.sub("", last), fix=fix)
         return
     version, python = last.split(maxsplit=1)
     yield Finding("spark", python == sys.executable, f"{version}, workers run {python}", "unset PYSPARK_PYTHON")

@@ -277,6 +277,7 @@ def test_the_spark_that_is_configured_is_tried(place: Path, monkeypatch: pytest.
     (found,) = doctor._spark()
     assert not found.ok
     assert "Spark at nonsense does not start: " in found.found
+    assert "perdix.yaml" not in found.found
     assert str(place / "conf" / "perdix.yaml") in found.fix
 
 
@@ -289,10 +290,12 @@ def test_a_spark_that_does_not_start_gets_the_fix_of_its_kind(
     (place / "conf").mkdir()
     (place / "conf" / "perdix.yaml").write_text(f"spark: {{master: '{master}'}}\n")
     monkeypatch.setenv("PERDIX_CONF", str(place / "conf"))
-    ended = subprocess.CompletedProcess([], 1, "", "it does not start")
+    said = "it does not start; start that cluster, or correct 'spark' in perdix.yaml"
+    ended = subprocess.CompletedProcess([], 1, "", said)
     monkeypatch.setattr(doctor.subprocess, "run", lambda *_, **__: ended)
     (found,) = doctor._spark()
     assert found.fix.startswith(fix)
+    assert found.found == "it does not start"
 
 
 @pytest.mark.parametrize("more", [(), ("--json",)])
