@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 CAUGHT_UP_PARTS = 48
-MINUTE, WITHIN_S = re.compile(r"[T ]\d\d:\d\d(?=$|[-+Z])"), 59.999
+_CLOCK = re.compile(r"[^-W\d]\d\d(:?\d\d)?(:?\d\d)?")  # of a moment in ISO 8601: minutes and seconds
 INGEST_FIRST = "ingest its exports first: perdix ingest FILES --job NAME"
 
 
@@ -203,7 +203,9 @@ def _show_forecast(job: str, made: Forecast, version: int, model: Forecaster, sa
 
 def explain(
     job: JobArgument,
-    at: Annotated[str | None, typer.Option("--at", help="Moment or minute, for example 2026-01-31T03:12Z.")] = None,
+    at: Annotated[
+        str | None, typer.Option("--at", help="Moment, minute, hour or day, such as 2026-01-31T03:12Z.")
+    ] = None,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="All that was seen, believed, examined and rejected.")
     ] = False,
@@ -289,7 +291,7 @@ def _share(value: float | None) -> str:
 
 
 def _moment(text: str) -> float:
-    """Return epoch seconds, of a minute its end: whoever asks by the minute means what was decided within it."""
+    """Return epoch seconds, of a day, hour or minute its end: whoever asks so means what was decided within it."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -297,7 +299,10 @@ def _moment(text: str) -> float:
     if moment.year > LAST_YEAR:
         raise UserError(f"--at {text}: after the year {LAST_YEAR}; leave --at out for what holds now")
     at_s = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-    return at_s + WITHIN_S if MINUTE.search(text) else at_s
+    clock = _CLOCK.search(text)
+    if clock is None:
+        return at_s + 86_399.999
+    return at_s if clock[2] else at_s + 59.999 if clock[1] else at_s + 3_599.999
 
 
 def _or_user_error(make: Callable[[], T]) -> T:
