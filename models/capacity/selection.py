@@ -118,7 +118,7 @@ def challenge(champion: ScaleOuts | None, trained: TrainedCapacity, frame: pd.Da
     on the high-CPU minutes held out in training, which the champion may know: the doubt favours it.
     """
     if champion is None or not champion.known:
-        return Verdict(True, "there is no champion yet", trained.best.capacity_mape)
+        return Verdict(True, f"{trained.winner} is the first champion", trained.best.capacity_mape)
     rows, idle = _usable(frame), trained.model.idle_share.cpu
     fold = newest_fold(rows, champion.newest_s)
     if fold is not None:

@@ -217,7 +217,7 @@ def challenge(champion: LatencyModel | None, champion_profile: str | None, train
     truth = np.array([point.latency_ms for point in trained.points])
     challenger = Judgement.of(trained.held_out, truth, trained.overloaded)
     if champion is None:
-        return Verdict(True, f"{trained.winner} {challenger}; there is no champion yet", challenger.balanced_error)
+        return Verdict(True, f"{trained.winner} {challenger}; it is the first champion", challenger.balanced_error)
     if champion_profile == trained.digest:
         if champion.family == trained.winner:
             return Verdict(

@@ -20,7 +20,7 @@ def challenge(champion: FittedPerformance | None, trained: TrainedPerformance) -
     """
     best = trained.best
     if champion is None:
-        return Verdict(True, f"{best.family}, {best.errors}; there is no champion yet", best.rmse_per_s)
+        return Verdict(True, f"{best.family}, {best.errors}; it is the first champion", best.rmse_per_s)
     known = {_content(sample) for sample in champion.samples}
     seen = np.array([_content(sample) in known for sample in trained.samples])
     if seen.all() and champion.family == trained.winner and len(known) == len(trained.samples):

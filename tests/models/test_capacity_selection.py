@@ -223,7 +223,9 @@ def test_a_training_holds_one_split_of_its_rows_at_a_time():
 def test_without_a_champion_the_challenger_takes_over():
     frame = features()
     trained = select_capacity(frame, 6, families=(Linear,))
-    assert challenge(None, trained, frame).promoted
+    first = challenge(None, trained, frame)
+    assert first.promoted
+    assert first.sentence == f"{trained.winner} is the first champion"
     assert challenge(ScaleOuts(), trained, frame).promoted
 
 

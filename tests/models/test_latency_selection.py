@@ -104,7 +104,7 @@ def test_the_state_holds_what_the_policy_needs(trained):
 def test_the_first_model_is_champion(trained):
     verdict = challenge(None, None, trained)
     assert verdict.promoted
-    assert "no champion yet" in verdict.sentence
+    assert "is the first champion" in verdict.sentence
 
 
 def test_the_same_family_on_the_same_profile_changes_nothing(trained):
