@@ -15,6 +15,7 @@ from typing import Any
 import dagster as dg
 from sqlalchemy import select
 
+from perdix.assets.metadata import records
 from perdix.assets.partitions import stream_jobs
 from perdix.assets.resources import Workspace
 from perdix.control.clock import WallClock
@@ -129,8 +130,8 @@ def tick_metadata(report: FleetReport) -> dict[str, Any]:
     served = report.reports.values()
     wapes = [tick.wape for tick in served if tick.wape is not None]
     horizons = [tick.horizon_wape for tick in served if tick.horizon_wape is not None]
-    statuses = report.statuses
-    rows = [f"| {name} | {status.status.value} | {status.sentence} |" for name, status in sorted(statuses.items())[:50]]
+    standing = sorted(report.statuses.items())
+    rows = [{"job": name, "status": status.status.value, "why": status.sentence} for name, status in standing]
     return {
         "jobs": summary["jobs"],
         "workers": summary["workers"],
@@ -140,7 +141,7 @@ def tick_metadata(report: FleetReport) -> dict[str, Any]:
         "blind": summary["statuses"].get("blind", 0),
         **({"wape_mean": round(sum(wapes) / len(wapes), 4)} if wapes else {}),
         **({"horizon_wape_mean": round(sum(horizons) / len(horizons), 4)} if horizons else {}),
-        "why": dg.MetadataValue.md("\n".join(["| job | status | why |", "| --- | --- | --- |", *rows])),
+        "why": records(rows, ("job", "status", "why")),
         **({"notes": "; ".join(report.notes)} if report.notes else {}),
     }
 

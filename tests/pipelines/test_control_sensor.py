@@ -62,6 +62,12 @@ def test_nothing_is_shown_that_says_nothing() -> None:
     assert "notes" not in told
 
 
+def test_why_a_job_stands_so_is_shown_whole_whatever_is_in_it() -> None:
+    why = "Paused: by an operator (move | migrate,\nsee <b>runbook</b>)."
+    (row,) = tick_metadata(FleetReport(0.0, 1.0, {"ads": TickReport("ads", Status.PAUSED, why)}))["why"].value.records
+    assert row.data == {"job": "ads", "status": "paused", "why": why}
+
+
 def test_a_tick_in_which_nothing_happened_leaves_no_log_file_and_old_ticks_go(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
