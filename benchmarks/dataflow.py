@@ -171,7 +171,7 @@ def _bent(parameters: DataflowParameters, factor: float) -> DataflowParameters:
 
 def _played(asked: argparse.Namespace, runs: Sequence[tuple[DataflowParameters, str]]) -> list[DataflowOutcome]:
     cases = [
-        DataflowCase(dataflow_contenders(who)[0], parameters, seed)
+        DataflowCase(dataflow_contenders(who)[0], parameters, seed, parameters.duration_s)
         for parameters, who in runs
         for seed in range(1, asked.seeds + 1)
     ]

@@ -190,7 +190,7 @@ def test_the_baseline_is_played_once_and_billed_by_every_unit() -> None:
 @pytest.mark.parametrize("pattern", ["stepwise", "two-level"])
 def test_btu_complies_better_than_the_baseline_and_costs_less_at_60_min(pattern: str) -> None:
     btu, threshold = (
-        play(HostsCase(contender, TOPOLOGY, pattern, 1)).outcome
+        play(HostsCase(contender, TOPOLOGY, pattern, 1, TOPOLOGY.duration_s)).outcome
         for contender in hosts_contenders("btu:unit_min=60,threshold")
     )
     (mine,), baseline = btu.bills, threshold.bills[-1]
@@ -203,8 +203,8 @@ def test_btu_complies_better_than_the_baseline_and_costs_less_at_60_min(pattern:
 def test_what_a_user_writes_of_policies() -> None:
     btu, threshold = hosts_contenders("btu:unit_min=30:tick_s=30:queue_threshold=80, threshold")
     assert (btu.unit_min, btu.interval_s, btu.options) == (30, 30, {"queue_threshold": 80})
-    assert HostsCase(btu, TOPOLOGY, "stepwise").unit_s == 1_800
-    assert HostsCase(threshold, TOPOLOGY, "stepwise").billed_min == (10, 30, 60)
+    assert HostsCase(btu, TOPOLOGY, "stepwise", 1, 60).unit_s == 1_800
+    assert HostsCase(threshold, TOPOLOGY, "stepwise", 1, 60).billed_min == (10, 30, 60)
     for text, words in (
         ("btuu", "did you mean 'btu'"),
         ("btu,btu", "given twice"),

@@ -46,7 +46,7 @@ class HostsSetup:
     def cases(self) -> tuple[HostsCase, ...]:
         """Return a case per pattern, seed and contender; for one seed all meet the same luck."""
         return tuple(
-            HostsCase(contender, self.topology, pattern, seed, self.seconds, self.failures, self.forecaster)
+            HostsCase(contender, self.topology, pattern, seed, self.length_s, self.failures, self.forecaster)
             for pattern in self.patterns
             for seed in self.seeds
             for contender in self.contenders

@@ -43,15 +43,10 @@ class HostsCase:
     contender: HostsContender
     topology: Topology
     pattern: str
-    seed: int = 1
-    seconds: int | None = None  # length; by default that of the topology's file
+    seed: int
+    seconds: int  # length
     failures: int = 0  # hosts that die on the way, at times that depend on the seed only
     forecaster: str | None = FORECASTER  # family of the forecast of arrivals, or ``None`` for none
-
-    @property
-    def length_s(self) -> int:
-        """Length of the replay."""
-        return self.topology.duration_s if self.seconds is None else self.seconds
 
     @property
     def interval_s(self) -> int:

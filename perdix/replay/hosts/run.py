@@ -49,11 +49,11 @@ def play(
     sentences: list[tuple[int, str]] = []
     problems: list[str] = []
     memory: Mapping[str, Any] = {}
-    while twin.second < case.length_s:
-        _pass(twin, min(case.interval_s, case.length_s - twin.second), deaths)
+    while twin.second < case.seconds:
+        _pass(twin, min(case.interval_s, case.seconds - twin.second), deaths)
         if on_second is not None:
             on_second(twin.second)
-        if twin.second >= case.length_s:
+        if twin.second >= case.seconds:
             break
         expected = forecasts.of(twin.measured, case.topology.measuring.every_s)
         situation = situation_of(twin, float(case.interval_s), memory, expected)
@@ -95,7 +95,7 @@ def _outcome(
         topology=topology.name,
         pattern=case.pattern,
         seed=case.seed,
-        seconds=case.length_s,
+        seconds=case.seconds,
         looks=len(sentences),
         items=items,
         unprocessed=float(course.queue[-1].sum()),
@@ -121,7 +121,7 @@ def _outcome(
 def _deaths(case: HostsCase) -> list[tuple[int, float]]:
     """Return when hosts die, latest first, and which: as a share of those that are there then."""
     rng = np.random.default_rng([case.seed, _DEATHS])
-    drawn = [(int(rng.integers(1, max(case.length_s, 2))), float(rng.random())) for _ in range(case.failures)]
+    drawn = [(int(rng.integers(1, max(case.seconds, 2))), float(rng.random())) for _ in range(case.failures)]
     return sorted(drawn, reverse=True)
 
 

@@ -41,7 +41,7 @@ class DataflowSetup:
     def cases(self) -> tuple[DataflowCase, ...]:
         """Return a case per seed and contender; for one seed all meet the same luck."""
         return tuple(
-            DataflowCase(contender, self.parameters, seed, self.seconds)
+            DataflowCase(contender, self.parameters, seed, self.length_s)
             for seed in self.seeds
             for contender in self.contenders
         )

@@ -36,13 +36,8 @@ class DataflowCase:
 
     contender: DataflowContender
     parameters: DataflowParameters
-    seed: int = 1
-    seconds: int | None = None  # length; by default that of the dataflow's file
-
-    @property
-    def length_s(self) -> int:
-        """Length of the replay."""
-        return self.parameters.duration_s if self.seconds is None else self.seconds
+    seed: int
+    seconds: int  # length
 
     @property
     def interval_s(self) -> int:

@@ -32,9 +32,9 @@ def play(
     asked: list[Asked] = []
     problems: list[str] = []
     memory: Mapping[str, Any] = {}
-    while twin.now_s < case.length_s:
+    while twin.now_s < case.seconds:
         since_s = twin.now_s
-        twin.step(min(case.interval_s, case.length_s - twin.now_s))
+        twin.step(min(case.interval_s, case.seconds - twin.now_s))
         if on_second is not None:
             on_second(twin.now_s)
         if not twin.settled or twin.started_s >= twin.now_s:
@@ -52,7 +52,7 @@ def play(
         case.contender.label,
         case.parameters.name,
         case.seed,
-        case.length_s,
+        case.seconds,
         start,
         phases,
         **summed_up(case.parameters, course, phases),
