@@ -23,7 +23,7 @@ from typing import Any
 from perdix.replay.operators.case import DataflowCase, dataflow_contenders
 from perdix.replay.operators.outcome import DataflowOutcome, DataflowPlayed
 from perdix.replay.operators.run import play
-from perdix.replay.side_by_side import Task, Tell, side_by_side
+from perdix.replay.side_by_side import Task, side_by_side
 from perdix.twin.dataflow.optimum import optimum
 from perdix.twin.dataflow.parameters import DataflowParameters, load_dataflow
 
@@ -175,17 +175,13 @@ def _played(asked: argparse.Namespace, runs: Sequence[tuple[DataflowParameters, 
         for parameters, who in runs
         for seed in range(1, asked.seeds + 1)
     ]
-    found = side_by_side([Task(_play, case) for case in cases], processes=asked.processes)
+    found = side_by_side([Task(play, case) for case in cases], processes=asked.processes)
     outcomes = []
     for case, replay in zip(cases, found, strict=True):
         if not isinstance(replay, DataflowPlayed):
             raise SystemExit(f"{case.parameters.name}, {case.contender.label}, seed {case.seed}: {replay}")
         outcomes.append(replay.outcome)
     return outcomes
-
-
-def _play(case: DataflowCase, _tell: Tell) -> DataflowPlayed:
-    return play(case)
 
 
 def _row(outcome: DataflowOutcome) -> Row:

@@ -52,12 +52,12 @@ def case(seconds: int = 600, name: str = "flink-wordcount", seed: int = 1) -> Da
 
 
 def played(rule: Rule, **how: Any) -> Any:
-    return play(case(**how), Scripted(rule)).outcome
+    return play(case(**how), policy=Scripted(rule)).outcome
 
 
 def test_a_policy_sees_windows_rates_and_its_memory_but_nothing_while_all_stands_still() -> None:
     policy = Scripted(lambda seen: {"flatmap": 19, "count": 11} if seen.now_s >= 60 else {})
-    outcome = play(case(400), policy).outcome
+    outcome = play(case(400), policy=policy).outcome
     first = policy.seen[0]
     assert (first.now_s, first.since_rescale_s, first.memory) == (10, float("inf"), {})
     assert first.source_per_s == {"source": 2_000_000}
@@ -121,7 +121,7 @@ def test_changes_of_direction_are_counted_per_operator() -> None:
 
 def test_skew_that_nothing_sustains_has_no_optimum_but_a_balanced_one() -> None:
     one = replace(case(200), parameters=load_dataflow("flink-wordcount").with_skew(0.5))
-    phase = play(one, Scripted(lambda _: {})).outcome.phases[-1]
+    phase = play(one, policy=Scripted(lambda _: {})).outcome.phases[-1]
     assert phase.optimum is None
     assert phase.overshoot is None
     assert dict(phase.balanced_optimum) == {"source": 8, "flatmap": 19, "count": 11}
@@ -152,7 +152,7 @@ def test_slots_are_of_the_largest_operator_or_of_all(sharing: bool, taken: int) 
     counts = outcome.parallelism.values()
     assert (max(counts) if sharing else sum(counts)) == taken
     assert not outcome.problems
-    many = play(DataflowCase(who, parameters, 1, 60), Scripted(lambda _: {"flatmap": 20, "count": 20})).outcome
+    many = play(DataflowCase(who, parameters, 1, 60), policy=Scripted(lambda _: {"flatmap": 20, "count": 20})).outcome
     assert bool(many.problems) is not sharing
 
 
@@ -163,7 +163,7 @@ def test_a_policy_that_raises_is_held_and_keeps_its_memory() -> None:
         return {}
 
     policy = Scripted(sometimes)
-    outcome = play(case(60), policy).outcome
+    outcome = play(case(60), policy=policy).outcome
     assert outcome.problems == ("at 30 s: Held: ZeroDivisionError: no rate.",)
     assert [situation.memory.get("looks", 0) for situation in policy.seen] == [0, 1, 2, 2, 3, 4]
 

@@ -63,7 +63,7 @@ class Acting:
 
 def acted(act: Callable[[HostsSituation], Any], seconds: int = 600, **case: Any) -> tuple[Any, list[HostsSituation]]:
     policy = Acting(act)
-    played = play(HostsCase(replace(BTU, label="acting"), TOPOLOGY, "stepwise", 1, seconds, **case), policy)
+    played = play(HostsCase(replace(BTU, label="acting"), TOPOLOGY, "stepwise", 1, seconds, **case), policy=policy)
     return played.outcome, policy.seen
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from perdix.replay.hosts.case import FORECASTER, HostsCase, HostsContender
 from perdix.replay.hosts.outcome import HostsPlayed
 from perdix.replay.hosts.run import play
-from perdix.replay.side_by_side import Ended, OnProgress, Tell, play_all
+from perdix.replay.side_by_side import Ended, OnProgress, play_all
 from perdix.settings.yaml_files import SettingsError
 from perdix.twin.hosts.parameters import Topology
 
@@ -60,12 +60,8 @@ def run_hosts_campaign(
     setup: HostsSetup, *, processes: int | None = None, on_progress: OnProgress | None = None
 ) -> HostsCampaign:
     """Play every contender with every pattern and seed; as :func:`~perdix.replay.side_by_side.play_all`."""
-    return play_all(setup, _play, _name_of, processes=processes, on_progress=on_progress)
+    return play_all(setup, play, _name_of, processes=processes, on_progress=on_progress)
 
 
 def _name_of(case: HostsCase) -> str:
     return f"{case.contender.label} ({case.pattern})"
-
-
-def _play(case: HostsCase, tell: Tell) -> HostsPlayed:
-    return play(case, on_second=lambda second: tell(float(second)))

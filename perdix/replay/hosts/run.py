@@ -1,7 +1,7 @@
 """One replay of a policy that leases hosts against the twin of a topology: look, decide, carry out, add up."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +22,7 @@ from perdix.replay.hosts.outcome import (
     time_to_adapt_s,
 )
 from perdix.replay.hosts.situation import Carried, carry_out, situation_of
+from perdix.replay.side_by_side import Tell
 from perdix.settings.prices import Billing
 from perdix.twin.hosts.system import HostsTwin, Measured
 
@@ -29,16 +30,14 @@ MOST_PROBLEMS = 20  # that are reported; a policy that fails fails often
 _DEATHS = 41  # random stream
 
 
-def play(
-    case: HostsCase, policy: HostsPolicy | None = None, *, on_second: Callable[[int], None] | None = None
-) -> HostsPlayed:
+def play(case: HostsCase, tell: Tell | None = None, *, policy: HostsPolicy | None = None) -> HostsPlayed:
     """Play one policy on one topology.
 
     A policy that fails, or answers what is no decision, is held at what runs for that look. A step that cannot be
     carried out is reported with its reason, and the steps after it are carried out all the same.
 
+    ``tell``: called after each look with the simulated seconds that have passed.
     ``policy``: by default the one that the case names.
-    ``on_second``: called after each look with the simulated seconds that have passed.
     """
     began_s = time.perf_counter()
     policy = policy or case.contender.build()
@@ -51,8 +50,8 @@ def play(
     memory: Mapping[str, Any] = {}
     while twin.second < case.seconds:
         _pass(twin, min(case.interval_s, case.seconds - twin.second), deaths)
-        if on_second is not None:
-            on_second(twin.second)
+        if tell is not None:
+            tell(float(twin.second))
         if twin.second >= case.seconds:
             break
         expected = forecasts.of(twin.measured, case.topology.measuring.every_s)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from perdix.replay.operators.case import DataflowCase, DataflowContender
 from perdix.replay.operators.outcome import DataflowPlayed
 from perdix.replay.operators.run import play
-from perdix.replay.side_by_side import Ended, OnProgress, Tell, play_all
+from perdix.replay.side_by_side import Ended, OnProgress, play_all
 from perdix.settings.yaml_files import SettingsError
 from perdix.twin.dataflow.parameters import DataflowParameters
 
@@ -54,8 +54,4 @@ def run_dataflow_campaign(
     setup: DataflowSetup, *, processes: int | None = None, on_progress: OnProgress | None = None
 ) -> DataflowCampaign:
     """Play every contender with every seed; as :func:`~perdix.replay.side_by_side.play_all`."""
-    return play_all(setup, _play, lambda case: case.contender.label, processes=processes, on_progress=on_progress)
-
-
-def _play(case: DataflowCase, tell: Tell) -> DataflowPlayed:
-    return play(case, on_second=lambda second: tell(float(second)))
+    return play_all(setup, play, lambda case: case.contender.label, processes=processes, on_progress=on_progress)

@@ -1,7 +1,7 @@
 """One replay of an operator-level policy against a dataflow's twin: look, decide, rescale, and what came of it."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from perdix.policies.contract import Reason
@@ -9,21 +9,20 @@ from perdix.policies.dataflow.asking import decided
 from perdix.policies.dataflow.contract import DataflowPolicy, DataflowSituation
 from perdix.replay.operators.case import DataflowCase
 from perdix.replay.operators.outcome import Asked, DataflowCourse, DataflowOutcome, DataflowPlayed, phases_of, summed_up
+from perdix.replay.side_by_side import Tell
 from perdix.twin.dataflow.job import DataflowTwin
 
 MOST_PROBLEMS = 20  # that are reported; a policy that fails fails often
 
 
-def play(
-    case: DataflowCase, policy: DataflowPolicy | None = None, *, on_second: Callable[[int], None] | None = None
-) -> DataflowPlayed:
+def play(case: DataflowCase, tell: Tell | None = None, *, policy: DataflowPolicy | None = None) -> DataflowPlayed:
     """Play one policy on one dataflow.
 
     A policy is not asked while the dataflow stands still: no metrics come then. One that fails, or answers what cannot
     be, is held at what runs for that look.
 
+    ``tell``: called after each look with the simulated seconds that have passed.
     ``policy``: by default the one that the case names.
-    ``on_second``: called after each look with the simulated seconds that have passed.
     """
     began_s = time.perf_counter()
     policy = policy or case.contender.build()
@@ -35,8 +34,8 @@ def play(
     while twin.now_s < case.seconds:
         since_s = twin.now_s
         twin.step(min(case.interval_s, case.seconds - twin.now_s))
-        if on_second is not None:
-            on_second(twin.now_s)
+        if tell is not None:
+            tell(float(twin.now_s))
         if not twin.settled or twin.started_s >= twin.now_s:
             continue
         situation = situation_of(twin, since_s, memory)
