@@ -11,7 +11,7 @@ from pathlib import Path
 
 from perdix.control.champions import write_whole
 from perdix.control.clock import CLOCK_BACK_S, HostClock, moment
-from perdix.control.fleet_report import FleetReport, LoopFault, RetrainRequest
+from perdix.control.fleet_report import FleetReport, LoopFault, Part, RetrainRequest
 from perdix.control.job_files import JobFiles
 from perdix.control.serving import Turn, serve, served_by
 from perdix.control.state.journal import RETRAIN_EXPIRES_S, JobStatus, Journal, Status, Tick
@@ -48,26 +48,17 @@ def tick_fleet(
     """
     started = moment(clock)
     started_s = started.wall_s
-    report = FleetReport(started_s, started_s, notes=files.problems)
-    if files.problems:
-        report = replace(report, faults=(*report.faults, LoopFault.JOB_FILES))
     others = {
         name: JobStatus(name, Status.BROKEN, started_s, f"Not served: {why}") for name, why in files.faults.items()
     }
+    part = Part(others=others, notes=files.problems, faults=(LoopFault.JOB_FILES,) if files.problems else ())
     ordered = _longest_unserved_first(jobs, io)
     turn = Turn(clock, holder, keep_lease, soft_deadline_s, io.tick_interval_s)
     if io.crew is None or not io.crew.wanted_for(len(ordered)):
-        served = serve(ordered, io, turn, started)
+        part = part.joined(serve(ordered, io, turn, started))
     else:
-        served = served_by(io.crew, ordered, turn)
-    report = replace(
-        report,
-        notes=(*report.notes, *served.notes),
-        faults=(*report.faults, *served.faults),
-        reports=served.reports,
-        others={**others, **served.others},
-    )
-    report = _journal(io, replace(report, finished_s=clock.now_s()), holder)
+        part = part.joined(served_by(io.crew, ordered, turn))
+    report = _journal(io, FleetReport(**vars(part), started_s=started_s, finished_s=clock.now_s()), holder)
     return report if heartbeat is None else _beaten(heartbeat, report, holder)
 
 

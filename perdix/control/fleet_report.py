@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, Self
 
 from perdix.control.state.journal import JobStatus
 from perdix.control.state.schema import cause_of
@@ -38,22 +38,37 @@ class RetrainRequest:
 
 
 @dataclass(frozen=True)
-class FleetReport:
+class Part:
+    """What came of some jobs of a tick."""
+
+    reports: Mapping[str, TickReport] = field(default_factory=dict)  # job -> report, for the jobs that were served
+    # Job -> status, for those that were not: leased elsewhere, late, broken, or without a usable job file
+    others: Mapping[str, JobStatus] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()  # what went wrong beside the jobs, in words
+    faults: tuple[LoopFault, ...] = ()  # which of that is perdix' own, and has to be fixed: a full disk, for example
+
+    def with_fault(self, fault: LoopFault, what: str, error: Exception) -> Self:
+        """Return it with one more thing that went wrong."""
+        return replace(self, notes=(*self.notes, noted(what, error)), faults=(*self.faults, fault))
+
+    def joined(self, other: Part) -> Part:
+        """Return both; what both have noted is noted once."""
+        return Part(
+            {**self.reports, **other.reports},
+            {**self.others, **other.others},
+            tuple(dict.fromkeys((*self.notes, *other.notes))),
+            tuple(dict.fromkeys((*self.faults, *other.faults))),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class FleetReport(Part):
     """What one tick of a fleet did."""
 
     started_s: float
     finished_s: float
-    reports: Mapping[str, TickReport] = field(default_factory=dict)  # job -> report, for the jobs that were served
-    # Job -> status, for those that were not: leased elsewhere, late, broken, or without a usable job file
-    others: Mapping[str, JobStatus] = field(default_factory=dict)
     # Every request that is still open: to be offered again and again, as the run key makes that harmless
     retrains: tuple[RetrainRequest, ...] = ()
-    notes: tuple[str, ...] = ()  # what went wrong beside the jobs, in words
-    faults: tuple[LoopFault, ...] = ()  # which of that is perdix' own, and has to be fixed: a full disk, for example
-
-    def with_fault(self, fault: LoopFault, what: str, error: Exception) -> FleetReport:
-        """Return the report with one more thing that went wrong."""
-        return replace(self, notes=(*self.notes, noted(what, error)), faults=(*self.faults, fault))
 
     @property
     def statuses(self) -> dict[str, JobStatus]:
@@ -93,29 +108,6 @@ class FleetReport:
         scaled = f"; scaled {', '.join(self.rescaled)}" if self.rescaled else ""
         faults = f"; FAILED: {', '.join(self.faults)}" if self.faults else ""
         return f"{counts}{scaled}{faults}; {self.finished_s - self.started_s:.1f} s."
-
-
-@dataclass(frozen=True)
-class Part:
-    """What came of some jobs of a tick: as in :class:`FleetReport`."""
-
-    reports: Mapping[str, TickReport] = field(default_factory=dict)
-    others: Mapping[str, JobStatus] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-    faults: tuple[LoopFault, ...] = ()
-
-    def with_fault(self, fault: LoopFault, what: str, error: Exception) -> Part:
-        """Return the part with one more thing that went wrong."""
-        return replace(self, notes=(*self.notes, noted(what, error)), faults=(*self.faults, fault))
-
-    def joined(self, other: Part) -> Part:
-        """Return both; what both have noted is noted once."""
-        return Part(
-            {**self.reports, **other.reports},
-            {**self.others, **other.others},
-            tuple(dict.fromkeys((*self.notes, *other.notes))),
-            tuple(dict.fromkeys((*self.faults, *other.faults))),
-        )
 
 
 def noted(what: str, error: Exception) -> str:
