@@ -95,10 +95,10 @@ def begin(job: StreamJob, io: TickIO, now_s: float, tenure: Tenure | None = None
     with stages("record"):
         notes = (*remembered.notes, *lesson.notes, *planned.beliefs.notes)
         intent = _intent(setting, observation, progress, planned, notes=notes, rejected=lesson.memory.rejected)
-        recorded = _Recorded(progress, lesson, planned, intent)
-        retrain, remembered = _record(setting, store, recorded, remembered)
-    found = _Found(observation, progress, lesson, planned, intent, retrain, notes)
-    return Begun(setting, _Hands(store, target, io.memories, tenure), found, remembered, stages)
+        found = _Found(observation, progress, lesson, planned, intent, notes)
+        retrain, remembered = _record(setting, store, found, remembered)
+    hands = _Hands(store, target, io.memories, tenure)
+    return Begun(setting, hands, replace(found, retrain=retrain), remembered, stages)
 
 
 @dataclass(frozen=True)
@@ -163,8 +163,8 @@ class _Found:
     lesson: Lesson
     planned: Plan
     intent: Intent | None
-    retrain: str | None
     notes: tuple[str, ...]
+    retrain: str | None = None  # run key of one that was asked for when all of this was recorded
 
 
 class _Stages:
@@ -304,22 +304,12 @@ def _expected_s(planned: Plan, decision: Decision) -> float | None:
     return expected_recovery_s(situation, decision.scale_out, decision.mix, planned=True)
 
 
-@dataclass(frozen=True)
-class _Recorded:
-    progress: Progress
-    lesson: Lesson
-    planned: Plan
-    intent: Intent | None
-
-
-def _record(
-    setting: Setting, store: StateStore, recorded: _Recorded, remembered: Recalled
-) -> tuple[str | None, Recalled]:
+def _record(setting: Setting, store: StateStore, found: _Found, remembered: Recalled) -> tuple[str | None, Recalled]:
     """Store all that was learned and decided, or nothing of it.
 
     Returns the run key of a new retrain request, and what is remembered from now on.
     """
-    lesson, planned = recorded.lesson, recorded.planned
+    lesson, planned, intent = found.lesson, found.planned, found.intent
     job, now_s, memory = setting.job.name, setting.now_s, lesson.memory
     memory = foreseen(memory, planned.beliefs, setting.tick_interval_s)
     if planned.situation is not None and planned.verdict is not None:
@@ -344,12 +334,12 @@ def _record(
             once.learned.learn(job, now_s, new)
         if lesson.outcome is not None:
             once.ledger.set_outcome(*lesson.outcome)
-        close_undone(once.ledger, job, now_s, recorded.progress)
-        outdated = _outdated(setting, recorded.progress, planned)
+        close_undone(once.ledger, job, now_s, found.progress)
+        outdated = _outdated(setting, found.progress, planned)
         if outdated is not None:
             once.ledger.withdraw(job, now_s, outdated)
-        if recorded.intent is not None and (once.lasts or recorded.intent.first_state is not State.HELD):
-            once.ledger.record(recorded.intent)
+        if intent is not None and (once.lasts or intent.first_state is not State.HELD):
+            once.ledger.record(intent)
     return retrain, remembered.stored(memory, new, now_s)
 
 
