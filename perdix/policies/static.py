@@ -28,12 +28,10 @@ class Static:
     def decide(self, situation: Situation) -> Decision:
         """Return the fixed scale-out, moved into the bounds."""
         wanted = situation.bounds.maximum if self.options.scale_out is None else self.options.scale_out
-        chosen, current = situation.bounds.clamp(wanted), situation.scale_out
-        reason = Reason.HOLD_GOOD
-        if chosen != current:
-            reason = Reason.SCALE_OUT if chosen > current else Reason.SCALE_IN
+        chosen = situation.bounds.clamp(wanted)
         moved = "" if chosen == wanted else f", moved into the bounds from {wanted}"
         estimate = situation.capacities.get(chosen)
         capacity = math.nan if estimate is None else estimate.per_s
+        reason = Reason.of_change(situation.scale_out, chosen)
         sentence = f"Fixed at {workers(chosen)}{moved}."
         return Decision(self.name, chosen, reason, sentence, (Candidate(chosen, capacity, None, None),))

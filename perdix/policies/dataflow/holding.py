@@ -8,6 +8,8 @@ from typing import Any
 from perdix.policies.contract import Reason
 from perdix.policies.dataflow.contract import DataflowDecision, DataflowSituation, OperatorVerdict
 
+MOST_NAMED = 4  # operators of a change, in a sentence
+
 
 def hold(
     policy: str,
@@ -53,9 +55,9 @@ def reason_of(before: Mapping[str, int], after: Mapping[str, int]) -> Reason:
     return Reason.SCALE_IN if any(after[name] < before[name] for name in after) else Reason.HOLD_GOOD
 
 
-def changes_in_words(before: Mapping[str, int], after: Mapping[str, int], most: int = 4) -> str:
+def changes_in_words(before: Mapping[str, int], after: Mapping[str, int]) -> str:
     """Return the changes in words, the greatest first: ``count 1 to 20, split 1 to 10``."""
     changed = sorted((name for name in after if after[name] != before[name]), key=lambda n: -abs(after[n] - before[n]))
-    changes = [f"{name} {before[name]:,} to {after[name]:,}" for name in changed[:most]]
-    more = len(changed) - most
+    changes = [f"{name} {before[name]:,} to {after[name]:,}" for name in changed[:MOST_NAMED]]
+    more = len(changed) - MOST_NAMED
     return ", ".join(changes) + (f" and {more} more" if more > 0 else "")
