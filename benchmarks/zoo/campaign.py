@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,9 +66,8 @@ class Campaign:
         wanted, known = self.wanted(), self._known()
         left = [key for key in wanted if key not in known]
         tasks = [Task(play_one, Asked(key, self.results.path, self.data)) for key in left]
-        count = min(processes or os.cpu_count() or 1, max(len(tasks), 1))
         found: dict[Key, Any] = dict(
-            zip(left, side_by_side(tasks, processes=count, on_progress=on_progress), strict=True)
+            zip(left, side_by_side(tasks, processes=processes, on_progress=on_progress), strict=True)
         )
         return [known.get(key) or _row(key, found[key]) for key in wanted]
 

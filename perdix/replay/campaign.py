@@ -1,7 +1,6 @@
 """Many replays side by side: every contender with every seed, on the same arrivals."""
 
 import math
-import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -197,8 +196,7 @@ def run_campaign(setup: Setup, *, processes: int | None = None, on_progress: OnP
         *((CLAIRVOYANT, Task(_least, case)) for case in one_per_seed if setup.with_clairvoyant),
         *((FRONTIER, Task(_frontier, case)) for case in one_per_seed if setup.with_frontier),
     ]
-    count = min(processes or os.cpu_count() or 1, len(named))
-    results = side_by_side([task for _, task in named], processes=count, on_progress=on_progress)
+    results = side_by_side([task for _, task in named], processes=processes, on_progress=on_progress)
     found = [(name, task.argument, result) for (name, task), result in zip(named, results, strict=True)]
     ended, least, failed, notes = _sorted_out(found, setup)
     frontiers = {case.seed: bound for _, case, bound in found if isinstance(bound, Frontier)}

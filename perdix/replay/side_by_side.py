@@ -37,21 +37,24 @@ class Raised:
     reason: str
 
 
-def side_by_side(tasks: Sequence[Task], *, processes: int, on_progress: OnProgress | None = None) -> list[object]:
+def side_by_side(
+    tasks: Sequence[Task], *, processes: int | None = None, on_progress: OnProgress | None = None
+) -> list[object]:
     """Carry out tasks and return their results in the same order; the failure of one does not touch the others.
 
     A process that dies (killed, out of memory) takes down those beside it; what was under way is tried again one by
     one, so that only the culprit is lost. On Ctrl-C every process ends before ``KeyboardInterrupt`` goes on.
 
-    ``processes``: 1: all in this process.
+    ``processes``: how many at a time; by default as many as there are cores. 1: all in this process.
     Returns what each function returned, or :class:`Raised`.
     """
-    if processes <= 1:
+    count = min(processes or os.cpu_count() or 1, len(tasks))
+    if count <= 1:
         return _one_after_another(tasks, on_progress)
     crew = _Crew(tasks, on_progress)
     left = list(range(len(tasks)))
     while left:
-        crew.work(left, min(processes, len(left)))
+        crew.work(left, min(count, len(left)))
         suspects = [k for k in left if k not in crew.results and crew.begun[k]]
         for k in suspects:
             crew.work([k], 1)
@@ -117,11 +120,10 @@ def play_all(
 
     ``play``: plays one case, and reports how many seconds of it have passed.
     ``name_of``: what a case's policy is called in tables.
-    ``processes``: how many at a time; by default as many as there are cores. 1 plays all in this process.
+    ``processes``: as of :func:`side_by_side`.
     """
     began_s, cases = time.perf_counter(), setup.cases()
-    count = min(processes or os.cpu_count() or 1, len(cases))
-    found = side_by_side([Task(play, case) for case in cases], processes=count, on_progress=on_progress)
+    found = side_by_side([Task(play, case) for case in cases], processes=processes, on_progress=on_progress)
     failed = tuple(
         Failed(name_of(case), case.seed, outcome.reason)
         for case, outcome in zip(cases, found, strict=True)

@@ -1,6 +1,5 @@
 """Judging many jobs: each read, learned and replayed by itself, in several processes; one that fails stops no other."""
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -81,8 +80,7 @@ def judge_jobs(
     """
     _failed.clear()
     tasks = [Task(_judged, (wanted, job)) for job in jobs]
-    count = min(processes or os.cpu_count() or 1, max(len(jobs), 1))
-    found = side_by_side(tasks, processes=count, on_progress=on_progress)
+    found = side_by_side(tasks, processes=processes, on_progress=on_progress)
     return [
         ended if isinstance(ended, Judged) else Judged(job, reason=_defect(ended))
         for job, ended in zip(jobs, found, strict=True)
