@@ -3,17 +3,16 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from typing import Any
 
 from pydantic import ValidationError
 
 from perdix.models.latency.boosting import PublishedLatency
 from perdix.policies import phoebe
-from perdix.policies.build import POLICIES, build_policy
+from perdix.policies.build import build_policy
 from perdix.policies.daedalus_options import AS_PRINTED
 from perdix.replay.case import BEST_STATIC, TICK_INTERVAL_S, Contender
-from perdix.replay.labels import LABEL, options_of
+from perdix.replay.labels import LABEL, options_of, split_labels, whole
 from perdix.settings.nearest_name import meant
 from perdix.settings.stream_job import Bounds, PolicySettings
 from perdix.settings.yaml_files import SettingsError
@@ -77,6 +76,7 @@ FORMS: Sequence[Form] = (
     Form("cba-small", r"cba-(?P<size>[A-Za-z0-9][A-Za-z0-9._-]*)", "cba", lambda said: {"size": said["size"]}),
     Form("static-12", r"static-(?P<workers>\d{1,5})", "static", lambda said: {"scale_out": int(said["workers"])}),
 )
+EXAMPLES = [form.example for form in FORMS]
 
 
 def contenders(text: str, bounds: Bounds | None = None) -> tuple[Contender, ...]:
@@ -88,19 +88,7 @@ def contenders(text: str, bounds: Bounds | None = None) -> tuple[Contender, ...]
     Raises ``SettingsError``, naming the contender and the nearest that is known, a label that is there twice, or a
     static one that lies outside the bounds (it would run another number of workers than it is called by).
     """
-    labels = [label.strip() for label in text.split(",") if label.strip()]
-    if not labels:
-        raise SettingsError(f"no policy is named; known: {known()}")
-    twice = sorted({label for label in labels if labels.count(label) > 1})
-    if twice:
-        raise SettingsError(f"policy {', '.join(twice)}: given twice; every policy takes part once")
-    found = tuple(contender(label, bounds) for label in labels)
-    for label, other in combinations(labels, 2):
-        if re.sub(r"\W+", "-", label) == re.sub(r"\W+", "-", other):
-            raise SettingsError(
-                f"policies {label} and {other}: their files would have the same name; write one otherwise"
-            )
-    return found
+    return tuple(contender(label, bounds) for label in split_labels(text, EXAMPLES))
 
 
 def contender(label: str, bounds: Bounds | None = None) -> Contender:
@@ -108,9 +96,7 @@ def contender(label: str, bounds: Bounds | None = None) -> Contender:
     words, *pairs = label.split(":")
     form, said = _form(words)
     options = {**form.options(said), **options_of(label, pairs)}
-    tick_s = options.pop(TICK, form.tick_interval_s)
-    if not isinstance(tick_s, int) or isinstance(tick_s, bool) or not 1 <= tick_s <= 3_600:
-        raise SettingsError(f"policy '{label}': {TICK} must be whole seconds from 1 to 3600, found {tick_s!r}")
+    tick_s = whole(label, options, TICK, "seconds", 3_600) or form.tick_interval_s
     grace_s = options.pop(GRACE, form.grace_s)
     number = grace_s is None or (isinstance(grace_s, int | float) and not isinstance(grace_s, bool))
     if not number or not 0 <= (grace_s or 0) <= 86_400:
@@ -126,23 +112,14 @@ def needs_beliefs(contender: Contender) -> bool:
     return contender.settings.name not in BY_MEASUREMENT
 
 
-def known() -> str:
-    """Return examples of everything that can take part, for messages and help."""
-    return ", ".join(form.example for form in _available())
-
-
-def _available() -> list[Form]:
-    return [form for form in FORMS if form.policy in POLICIES]
-
-
 def _form(words: str) -> tuple[Form, Mapping[str, str]]:
-    for form in _available():
+    for form in FORMS:
         match = re.fullmatch(form.pattern, words)
         if match:
             return form, match.groupdict()
     if words == BEST_STATIC:
         raise SettingsError(f"policy '{words}': takes part in every replay without being named; leave it out")
-    hint = meant(words, [form.example for form in _available()], f"known: {known()}", cutoff=0.5)
+    hint = meant(words, EXAMPLES, f"known: {', '.join(EXAMPLES)}", cutoff=0.5)
     raise SettingsError(f"unknown policy '{words}'; {hint}")
 
 

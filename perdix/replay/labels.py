@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Collection, Iterable
+from itertools import combinations
 from typing import Any
 
 from perdix.settings.nearest_name import meant
@@ -14,16 +15,19 @@ LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:=+-]*")
 def split_labels(text: str, known: Collection[str]) -> list[str]:
     """Return the labels of a comma-separated list.
 
-    Raises ``SettingsError`` when there is none, or one is there twice (also where only their files would have the same
-    name).
+    Raises ``SettingsError`` when there is none, one is there twice, or the files of two would have the same name.
     """
     labels = [label.strip() for label in text.split(",") if label.strip()]
     if not labels:
         raise SettingsError(f"no policy is named; known: {', '.join(known)}")
-    names = [re.sub(r"\W+", "-", label) for label in labels]
-    twice = [label for label, name in zip(labels, names, strict=True) if names.count(name) > 1]
+    twice = sorted({label for label in labels if labels.count(label) > 1})
     if twice:
-        raise SettingsError(f"policy {twice[0]}: given twice; every policy takes part once, under a name of its own")
+        raise SettingsError(f"policy {', '.join(twice)}: given twice; every policy takes part once")
+    for label, other in combinations(labels, 2):
+        if re.sub(r"\W+", "-", label) == re.sub(r"\W+", "-", other):
+            raise SettingsError(
+                f"policies {label} and {other}: their files would have the same name; write one otherwise"
+            )
     return labels
 
 

@@ -82,7 +82,7 @@ def test_a_list_keeps_its_order() -> None:
         ("daedalus:grace_s=NaN", "option 'grace_s'"),
         ("hpa-0", "target_cpu"),
         ("hpa-120", "target_cpu"),
-        ("hpa-80:tick_s=0", "tick_s must be whole seconds from 1 to 3600, found 0"),
+        ("hpa-80:tick_s=0", "tick_s must be whole seconds from 1 to 3,600, found 0"),
         ("hpa-80:job_grace_s=-1", "job_grace_s must be seconds from 0 to 86400, found -1"),
         ("hpa-80:job_grace_s=NaN", "job_grace_s must be seconds"),
         ("hpa-80:tick_s=true", "tick_s must be whole seconds"),
