@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from perdix.settings.outside_text import printable
 from perdix.telemetry.exports.content import Content
 from perdix.telemetry.exports.detect import SNIFF_BYTES, SPLITTABLE, detect
 from perdix.telemetry.exports.naming import Hint
@@ -231,6 +232,8 @@ def _merged_series(receipts: Sequence[Receipt]) -> pa.Table:
 def _report(
     file: ExportFile, receipts: Sequence[Receipt], days: list[str], series: pa.Table, quarantine: pa.Table
 ) -> FileReport:
+    mapped = int(pc.sum(series["mapped"]).as_py() or 0)
+    remarks = [remark for receipt in receipts for remark in receipt.remarks]
     reasons = quarantine.group_by("reason").aggregate([("samples", "sum")])
     digests = [receipt.digest for receipt in receipts]
     return FileReport(
@@ -243,12 +246,21 @@ def _report(
         masked=sum(receipt.masked for receipt in receipts),
         quarantined=sum(receipt.quarantined for receipt in receipts),
         series=series.num_rows,
-        unmapped=series.num_rows - int(pc.sum(series["mapped"]).as_py() or 0),
+        unmapped=series.num_rows - mapped,
         seconds=round(sum(receipt.seconds for receipt in receipts), 4),
         days=tuple(days),
-        remarks=tuple(dict.fromkeys(remark for receipt in receipts for remark in receipt.remarks)),
+        remarks=tuple(dict.fromkeys([*remarks, *([] if mapped else _unknown(series["metric"].to_pylist()))])),
         reasons=dict(zip(reasons["reason"].to_pylist(), reasons["samples_sum"].to_pylist(), strict=True)),
     )
+
+
+def _unknown(names: Sequence[str]) -> list[str]:
+    """Return in words that no series of a file is used, with the first of their names; nothing where there is none."""
+    distinct = sorted(set(names))
+    more = f" and {len(distinct) - 3} more" if len(distinct) > 3 else ""
+    shown = printable(", ".join(distinct[:3])) + more
+    what = f"none of its series is one that perdix knows, so none is used ({shown}); say what it holds with --metric"
+    return [what] if distinct else []
 
 
 def _source_row(report: FileReport, receipts: Sequence[Receipt]) -> pa.Table:

@@ -244,6 +244,21 @@ def test_hints_and_limits_reach_the_tasks(spark, lake, tmp_path):
     assert "over the bound" in next(iter(report.files[0].reasons))
 
 
+def test_a_file_of_which_nothing_is_used_says_so(spark, lake, tmp_path):
+    """It was 'unmapped' in a table, and nothing named the fix."""
+    lag = [Written("kafka_consumergroup_lag", {"topic": t}, ((MIDNIGHT, 5.0),)) for t in "ab"]
+    others = [Written(f"mine_{k}", {}, ((MIDNIGHT, 5.0),)) for k in range(4)]
+    for name, series in {"lag": lag, "some": others, "known": [*others, around_midnight("w")]}.items():
+        (tmp_path / f"{name}.json").write_bytes(query_range(series))
+    report = ingest(spark, lake, sorted(tmp_path.glob("*.json")), "job", hint=Hint())
+    none = "none of its series is one that perdix knows, so none is used"
+    assert [(Path(file.file).stem, *file.remarks) for file in report.files] == [
+        ("known",),
+        ("lag", f"{none} (kafka_consumergroup_lag); say what it holds with --metric"),
+        ("some", f"{none} (mine_0, mine_1, mine_2 and 1 more); say what it holds with --metric"),
+    ]
+
+
 def test_a_job_that_cannot_name_a_partition_is_refused(spark, lake):
     with pytest.raises(LakeError, match="cannot be a job"):
         ingest(spark, lake, [], "../job")
