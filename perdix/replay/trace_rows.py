@@ -28,6 +28,7 @@ from perdix.telemetry.window import Values
 
 SEPARATORS = ",;|\t"
 ABOVE = re.compile(r"\s*(?:(?:sep=|#(?:group|datatype|default),).*\n)+")  # titles: of Grafana for Excel, and InfluxDB
+EXPOSED = re.compile(r"\s*(?:# (?:HELP|TYPE|UNIT) |\{)")
 RATES = ("tuples_per_second", "records_per_second", "per_s", "rate")
 NUMBERS = ("", "step", "steps", "index", "idx", "i", "n", "row", "unnamed: 0", "__index_level_0__")  # of rows
 DATED_S = 1e8  # as seconds, that is 1973: a number below it counts from the trace's own beginning
@@ -159,6 +160,11 @@ def _refuse_parts_of_seconds(path: Path, name: str | None, rows: Rows) -> None:
 def _csv(path: Path, content: bytes) -> tuple[list[str], list[Row]]:
     try:
         text = content.decode("utf-8-sig")
+        if EXPOSED.match(text):
+            raise SettingsError(
+                f"{path}: OpenMetrics text is no trace; perdix ingest --job NAME reads it, and job:NAME replays its "
+                "workload"
+            )
         if above := ABOVE.match(text):
             text = "\n" * above[0].count("\n") + text[above.end() :]
         first = text.lstrip().split("\n", 1)[0]

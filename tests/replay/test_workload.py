@@ -317,6 +317,8 @@ class TestWithoutTimes:
         (rows([60 * k for k in range(200)], [5] * 199 + [1e9]), "line 201: 1e+09: more than 1,000 times"),
         (rows([60 * k for k in range(20)], [-1] * 20), "and 15 more"),
         ("second\n0\n60\n", "no rate beside the time"),
+        ("# HELP workload_per_s x\nworkload_per_s 5 1700000000\n", "perdix ingest --job NAME reads it, and job:NAME"),
+        ('{__name__="workload_per_s"} 5 1700000000000\n', "OpenMetrics text is no trace; perdix ingest --job NAME"),
         (rows([0, 60], ["1.2 K"] * 2, header="time,in\n"), "(plain numbers: a point is the decimal sign, no unit)"),
         ("sep=;\nsecond;rate\n0;5\n60;x\n", "line 4: 'x' is not a number"),
         (
