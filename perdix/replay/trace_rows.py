@@ -131,18 +131,24 @@ def _tick_s(name: str | None, first: Any) -> float | None:
 
 
 def _refuse_row_numbers(path: Path, name: str | None, rows: Rows) -> None:
-    """Complain of a column that numbers the rows: as seconds, months would pass in an hour."""
-    by_one = bool((np.diff(rows.times_s) == 1.0).all()) and not rows.dated
-    if name in TIME_NAMES or not (by_one or name in NUMBERS) or rows.dated:
-        return
-    if not (rows.times_s == np.round(rows.times_s)).all() or not len(rows.times_s):
+    """Complain of a column that is no time: it falls, or numbers the rows (as seconds, months would be an hour)."""
+    steps = np.diff(rows.times_s)
+    if name in TIME_NAMES or rows.dated or not len(rows.times_s):
         return
     what = f"the column '{name}'" if name else "the first column" if name is None else "the column without a name"
-    raise SettingsError(
-        f"{path}: {rows.unit} {rows.places[0]}: {what} numbers the rows ({rows.times_s[0]:.0f}, "
-        f"{rows.times_s[min(1, len(rows.times_s) - 1)]:.0f}, ...) and is no time; give the time from row to row with "
-        "--step, for example --step 30m (--step 1 if these are seconds)"
-    )
+    fix = "give the time from row to row with --step, for example --step 30m"
+    if (steps < 0).any():
+        place = rows.places[int(np.argmax(steps < 0)) + 1]
+        raise SettingsError(
+            f"{path}: {rows.unit} {place}: {what} falls; sort the rows by it if it is a time, else {fix}"
+        )
+    by_one = bool((steps == 1.0).all())
+    if (by_one or name in NUMBERS) and (rows.times_s == np.round(rows.times_s)).all():
+        raise SettingsError(
+            f"{path}: {rows.unit} {rows.places[0]}: {what} numbers the rows ({rows.times_s[0]:.0f}, "
+            f"{rows.times_s[min(1, len(rows.times_s) - 1)]:.0f}, ...) and is no time; {fix} "
+            "(--step 1 if these are seconds)"
+        )
 
 
 def _refuse_parts_of_seconds(path: Path, name: str | None, rows: Rows) -> None:

@@ -317,6 +317,11 @@ class TestWithoutTimes:
         (rows([60 * k for k in range(200)], [5] * 199 + [1e9]), "line 201: 1e+09: more than 1,000 times"),
         (rows([60 * k for k in range(20)], [-1] * 20), "and 15 more"),
         ("second\n0\n60\n", "no rate beside the time"),
+        (
+            "Users,SpawnRate\n1,1\n4,1\n2,1\n",
+            "line 4: the column 'users' falls; sort the rows by it if it is a time, else give the time from row to row",
+        ),
+        ("1;5\n4;6\n2;7\n", "line 3: the first column falls; sort the rows by it if it is a time, else give the time"),
         ("# HELP workload_per_s x\nworkload_per_s 5 1700000000\n", "perdix ingest --job NAME reads it, and job:NAME"),
         ('{__name__="workload_per_s"} 5 1700000000000\n', "OpenMetrics text is no trace; perdix ingest --job NAME"),
         (rows([0, 60], ["1.2 K"] * 2, header="time,in\n"), "(plain numbers: a point is the decimal sign, no unit)"),
