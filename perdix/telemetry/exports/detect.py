@@ -5,6 +5,7 @@ from enum import StrEnum
 
 from perdix.telemetry.exports.csv_table import BOM, parse_header
 from perdix.telemetry.exports.label_text import parse_series
+from perdix.telemetry.exports.numbers import number
 from perdix.telemetry.exports.parquet_table import MAGIC
 
 SNIFF_BYTES = 64 << 10
@@ -92,4 +93,4 @@ def _is_sample(line: bytes) -> bool:
     if parsed is None:
         return False
     fields = text[parsed[2] :].split()
-    return 1 <= len(fields) <= 2 and fields[0][:1] in "0123456789+-.NI"
+    return 1 <= len(fields) <= 2 and number(fields[0]) is not None
