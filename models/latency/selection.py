@@ -231,8 +231,8 @@ def challenge(champion: LatencyModel | None, champion_profile: str | None, train
         incumbent = _judged(champion, trained, truth)
     better = _rank(challenger) < _rank(incumbent)
     sentence = (
-        f"{trained.winner} {challenger} that it had not seen, mean error {challenger.mae_ms:.0f} ms; "
-        f"the champion ({champion.family}) {incumbent}, {incumbent.mae_ms:.0f} ms"
+        f"{trained.winner} {challenger} that it had not seen{_off(challenger)}; "
+        f"the champion ({champion.family}) {incumbent}{_off(incumbent)}"
     )
     return Verdict(better, sentence, challenger.balanced_error, incumbent.balanced_error)
 
@@ -311,6 +311,11 @@ def _asked(points: Sequence[ProfilePoint]) -> tuple[list[int], list[float]]:
 
 def _judged(champion: LatencyModel, trained: TrainedLatency, truth: Values) -> Judgement:
     return Judgement.of(champion.predict(*_asked(trained.points)), truth, trained.overloaded)
+
+
+def _off(judged: Judgement) -> str:
+    """Return the error of latency in words; empty where no normal point was called so."""
+    return f", mean error {judged.mae_ms:.0f} ms" if math.isfinite(judged.mae_ms) else ""
 
 
 def _rank(judged: Judgement) -> tuple[float, float]:

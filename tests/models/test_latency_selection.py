@@ -124,6 +124,13 @@ def test_a_champion_of_a_slower_job_gives_way_to_a_new_profile(trained):
     assert verdict.champion_error > 5.0 * verdict.challenger_error
 
 
+def test_a_champion_that_calls_no_load_normal_has_no_error_of_latency_to_speak_of(trained):
+    slower, most = known_job(per_worker=100.0)
+    verdict = challenge(UtilisationLatency.fit(slower, most), "another", trained)
+    assert verdict.promoted
+    assert "nan" not in verdict.sentence
+
+
 def test_a_champion_that_is_as_good_stays(trained):
     points, most = known_job(noise=0.0)
     assert not challenge(UtilisationLatency.fit(points, most), "another", trained).promoted
