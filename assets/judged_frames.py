@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from perdix.assets.checked_frames import Frame
-from perdix.assets.judging import Key, jobs_of
+from perdix.assets.judging import Key
 from perdix.telemetry.lake import Lake, LakeError
 from perdix.telemetry.tables import TABLES
 
@@ -50,7 +50,9 @@ def judged_frame(
     ``keys``: in place of ``days``, each job's own.
     """
     if keys is not None:
-        own: Asked = {job: sorted(day for other, day in keys if other == job) for job in jobs_of(keys)}
+        own: dict[str | None, list[str]] = {}
+        for job, day in sorted(keys):
+            own.setdefault(job, []).append(day)
         return _frame(lake, table, own, session, in_memory)
     try:
         # One read of everything is much faster than one of each of many jobs.
