@@ -117,7 +117,9 @@ KINDS: Mapping[str, Kind] = {
     "worker lost": Kind("target", 1, _none),
     "pods unready": Kind("target", 20, _amount_of([1.0, 3.0, 8.0], "late", "crash", "never")),
     # what its owner changes in the job's file, and takes back
-    "job file": Kind("target", 15, _what("gone", "at most 3", "at least 6", "advises", "ds2-global", "daedalus")),
+    "job file": Kind(
+        "target", 15, _what("gone", "at most 3", "at least 6", "advises", "paused", "ds2-global", "daedalus")
+    ),
     # metrics
     "no metrics": Kind("metrics", 12, _what("unreachable", "empty")),
     "stale metrics": Kind("metrics", 12, _none),

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from benchmarks.storm.flow import FLOW
 from benchmarks.storm.weather import Weather
 from perdix.settings.stream_job import Bounds, PolicySettings, StreamJob
+
+LATER = datetime(2100, 1, 1, tzinfo=UTC)  # than any clock of an episode says
 
 
 @dataclass(frozen=True)
@@ -41,4 +44,6 @@ def edited(job: StreamJob, what: str) -> list[StreamJob]:
             return [job.model_copy(update={"bounds": Bounds(minimum=6, maximum=job.bounds.maximum)})]
         case "advises":
             return [job.model_copy(update={"mode": "advise"})]
+        case "paused":
+            return [job.model_copy(update={"paused_until": LATER})]
     return [job.model_copy(update={"policy": PolicySettings(name=what)})]

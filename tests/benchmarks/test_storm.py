@@ -88,6 +88,7 @@ PLANTED = [
     ("rows", "no job breaks", Episode(2, 1, (Fault("registry lies", "all", 3, 9, 0.0, "number"),), 10)),
     ("old files", "bounds", Episode(2, 1, (Fault("job file", "job-0", 2, 9, 0.0, "advises"),), 10)),
     ("old files", "bounds", Episode(2, 1, (Fault("job file", "job-0", 2, 9, 0.0, "at least 6"),), 10)),
+    ("old files", "bounds", Episode(2, 1, (Fault("job file", "job-0", 2, 9, 0.0, "paused"),), 10)),
     ("order", "served again", Episode(2, 1, (Fault("repeated metrics", "job-0", 3, 9),), 10)),
     ("down", "served again", Episode(12, 1, (Fault("prometheus status", "job-0", 2, 3, 503.0),), 10)),
     ("together", "served again", Episode(13, 1, (Fault("prometheus status", "job-0", 2, 9, 503.0),), 10)),

@@ -33,6 +33,8 @@ class Requests(Judge):
         scale_out, key = request
         if job.mode != "act":
             self._tell("bounds", f"{job.name} was asked for {scale_out}, and its file only wants advice")
+        if job.paused_until is not None:
+            self._tell("bounds", f"{job.name} was asked for {scale_out} while its file pauses it")
         if not job.bounds.minimum <= scale_out <= job.bounds.maximum:
             self._tell("bounds", f"{job.name} was asked for {scale_out}, outside {job.bounds}")
         desired = auditor.ledger.desired(job.name)
