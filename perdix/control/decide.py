@@ -227,7 +227,7 @@ def _avoided(decision: Decision, situation: Situation, circumstances: Circumstan
     barred = _bar(decision.scale_out, situation, circumstances, decision.mix)
     if not decision.rescales(situation) or barred is None:
         return decision
-    current = situation.scale_out
+    current, most = situation.scale_out, situation.bounds.maximum
     if decision.mix or situation.mix:  # another number of workers would need other sizes, which only the policy knows
         return held_back(decision, situation, Reason.HOLD_AVOIDED, f"{barred.why}; not tried again for a while.")
     step = 1 if decision.scale_out < current else -1
@@ -235,6 +235,8 @@ def _avoided(decision: Decision, situation: Situation, circumstances: Circumstan
     chosen = decision.scale_out
     while chosen != current and _bar(chosen, situation, circumstances) is not None:
         chosen += step
+    if decision.scale_out <= most < chosen:  # what the bounds forbid goes all the same
+        return decision
     if chosen == current:
         return held_back(decision, situation, Reason.HOLD_AVOIDED, f"{barred.why}; not tried again for a while.")
     sentence = f"{chosen} instead of {decision.scale_out} workers: {barred.why}. {decision.sentence}"

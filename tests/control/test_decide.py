@@ -116,6 +116,14 @@ def test_a_bad_size_is_passed_over_towards_what_runs() -> None:
     assert decide(Wanting(2), situation(), over).decision.scale_out == 2
 
 
+@pytest.mark.parametrize("current", [4, 6])
+def test_no_bad_size_keeps_a_job_above_bounds_that_were_lowered(current: int) -> None:
+    bad = circumstances(running=Running(current, current, settled=True), avoided=[Avoided(3, NOW_S + 1, "failed")])
+    above = situation(scale_out=current, bounds=Bounds(minimum=1, maximum=3))
+    assert decide(Wanting(3), above, bad).decision.scale_out == 3
+    assert decide(Wanting(2), above, replace(bad, avoided=[Avoided(2, NOW_S + 1, "failed")])).decision.scale_out == 3
+
+
 # ---- a policy that fails, or answers what cannot be -----------------------------------------------
 
 
