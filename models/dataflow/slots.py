@@ -17,7 +17,12 @@ class Fitted:
 
 
 def fitted_to_slots(
-    wanted: Mapping[str, int], unrounded: Mapping[str, float], slots: int | None, *, shared: bool, minimum: int = 1
+    wanted: Mapping[str, int],
+    unrounded: Mapping[str, float],
+    slots: int | None,
+    *,
+    shared: bool,
+    least: Mapping[str, int] | None = None,
 ) -> Fitted:
     """Reduce what is wanted to what ``slots`` can hold.
 
@@ -31,16 +36,17 @@ def fitted_to_slots(
     ``unrounded``: operator -> instances that its load takes, a fraction; of the operators that may be reduced.
     ``shared``: whether a slot holds an instance of every operator, so that the largest operator alone has to fit.
     Otherwise every instance takes a slot.
+    ``least``: operator -> instances that it keeps where fewer would do; 1 of those that are missing.
     """
     if slots is None or _taken(wanted, shared=shared) <= slots:
         return Fitted(dict(wanted))
     if slots < 1:
         raise ValueError(f"{slots} slots; give 1 or more, or none where there is no limit")
     needs = {name: unrounded[name] for name in wanted if unrounded.get(name, 0.0) > 0}
-    kept = {name: min(n, slots) if shared else n for name, n in wanted.items() if name not in needs}
-    least = {name: min(minimum, wanted[name]) for name in needs}
+    kept = {name: n for name, n in wanted.items() if name not in needs}
+    least = {name: min((least or {}).get(name, 1), wanted[name]) for name in needs}
     if shared:
-        given = {name: min(wanted[name], slots) for name in needs}
+        given = {name: max(min(wanted[name], slots), least[name]) for name in needs}
     else:
         given = _dealt(wanted, needs, least, slots - sum(kept.values()))
     share = min((given[name] / need for name, need in needs.items()), default=1.0)

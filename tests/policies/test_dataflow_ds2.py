@@ -12,6 +12,7 @@ import pytest
 from perdix.models.dataflow.graph import Dataflow, Operator
 from perdix.models.dataflow.rates import InstanceWindow
 from perdix.policies.contract import Reason
+from perdix.policies.dataflow.asking import decided
 from perdix.policies.dataflow.build import build_dataflow_policy
 from perdix.policies.dataflow.contract import DataflowDecision, DataflowSituation
 from perdix.policies.dataflow.ds2.options import Ds2Options
@@ -474,6 +475,27 @@ def test_original_knows_no_bounds_and_no_slots() -> None:
     assert "31 slots are wanted, 16 are there" in decision.sentence
     shared = ds2(slot_sharing=True).decide(few)
     assert shared.parallelism == {"source": 1, "split": 8, "count": 16}
+
+
+@pytest.mark.parametrize(("shared", "slots"), [(False, 16), (True, 12)])
+def test_slots_bound_an_operator_too_that_is_not_scaled_in(shared: bool, slots: int) -> None:
+    steady, start = heron_word_count(), {"source": 1, "split": 2, "count": 3}
+    windows = steady.windows(start)
+    windows["count"].useful_s[2] = math.nan  # one of its instances reports nothing that can be used
+    decision = decided(ds2(), steady.situation(start, windows=windows, slots=slots, slots_shared=shared))
+    taken = decision.parallelism.values()
+    assert (decision.reason, (max if shared else sum)(taken)) == (Reason.SCALE_OUT, slots), decision.sentence
+    wide = {"source": 1, "split": 1, "count": 14}
+    windows = heron_word_count().windows(wide)
+    windows["count"].useful_s[2] = math.nan
+    decision = decided(ds2(), steady.situation(wide, windows=windows, slots=16))
+    assert decision.parallelism["count"] == 14, "what is not measured as a whole is not scaled in for others"
+
+
+def test_what_is_not_to_be_scaled_keeps_what_it_runs_though_slots_were_lost() -> None:
+    steady = chain(("first", Truth(100.0)), ("fixed", Truth(100.0)), source_per_s=900.0, fixed={"scalable": False})
+    situation = steady.situation({"source": 1, "first": 4, "fixed": 12}, slots=10, slots_shared=True)
+    assert decided(ds2(), situation).parallelism == {"source": 1, "first": 9, "fixed": 12}
 
 
 def test_original_takes_an_error_of_rounding_for_an_instance() -> None:

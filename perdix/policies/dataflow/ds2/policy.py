@@ -257,9 +257,9 @@ class Ds2:
                 notes.append(f"{name} is not scaled in: {not_in[name]}")
                 kept = runs
             chosen[name] = aligned(kept, runs, situation.graph[name], options.alignment, options.maximum)
-        may_shrink = {name: need for name, need in sized.exact.items() if name not in not_in}
+        least = {name: situation.parallelism[name] if name in not_in else options.minimum for name in sized.exact}
         shared = options.slot_sharing or situation.slots_shared
-        fitted = fitted_to_slots(chosen, may_shrink, situation.slots, shared=shared, minimum=options.minimum)
+        fitted = fitted_to_slots(chosen, sized.exact, situation.slots, shared=shared, least=least)
         return dict(fitted.parallelism), notes if fitted.reason is None else [*notes, fitted.reason]
 
     def _limited(
