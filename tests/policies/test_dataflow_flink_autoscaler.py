@@ -131,6 +131,17 @@ def test_vertices_that_share_no_slot_share_those_that_are_left(slots: int) -> No
     """Each asked for all that were left, together for 30 of 16, which no cluster can run: nothing changed."""
     decision = behind(heron_word_count(), ONE_EACH, autoscaler(), 12, slots=slots)[-1]
     assert sum(decision.parallelism.values()) == min(slots, 46)
+    learned = Memory.from_json(decision.memory, NOW_S + 500.0, list(ONE_EACH)).state.history
+    for name, (rescale,) in learned.items():
+        # what is expected is of what was asked for: else no effect of a scale-out that slots cut short is ever checked
+        assert rescale.after == decision.parallelism[name]
+        assert rescale.expected_per_s == pytest.approx(rescale.true_per_s * rescale.after)
+
+
+def test_slots_that_one_vertex_gives_up_are_there_for_another_at_once() -> None:
+    runs = {"source": 1, "split": 30, "count": 9}
+    decision = behind(heron_word_count(), runs, autoscaler(), 12, slots=46)[-1]
+    assert decision.parallelism == {"source": 2, "split": 15, "count": 29}
 
 
 def test_operators_that_are_too_small_and_can_have_no_more_are_not_within_their_band() -> None:

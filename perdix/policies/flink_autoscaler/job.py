@@ -70,8 +70,9 @@ def recorded(graph: Graph, decision: JobDecision, options: FlinkAutoscalerOption
     history = dict(decision.state.history)
     for vertex in graph:
         if vertex.name in decision.changes:
-            wish, true_per_s = decision.vertices[vertex.name], decision.evaluated[vertex.name].true_per_s
-            new = Rescale(now_s, vertex.parallelism, wish.parallelism, true_per_s, wish.expected_per_s)
+            before, after = vertex.parallelism, decision.changes[vertex.name]
+            true_per_s = decision.evaluated[vertex.name].true_per_s
+            new = Rescale(now_s, before, after, true_per_s, true_per_s / before * after)
             history[vertex.name] = remembered(history.get(vertex.name, ()), new, options)
     return JobState(history, decision.state.pending, decision.state.restarts)
 

@@ -28,7 +28,6 @@ class VertexDecision:
     parallelism: int  # the present one where nothing is to change
     # Whether the vertex was outside its band when this was wanted: what lets the whole job be rescaled
     outside: bool = False
-    expected_per_s: float = math.nan  # true rate that is expected of it, records/s
     # wanted, computed: the parallelism before the scale-down interval and the effectiveness had a say, and before
     # alignment
     wanted: int = 0
@@ -59,11 +58,10 @@ def decide_vertex(
     computed = scaled(vertex, _factor(required, evaluated.true_per_s, history, options), options)
     limits = Limits(min(current, options.vertex_min), max(current, options.vertex_max))
     wanted = align(vertex, computed, limits, options.alignment)
-    expected_per_s = evaluated.true_per_s / current * wanted
     if wanted == current:
         blocked = None if computed == current else "no parallelism that fits its partitions keeps the direction"
         return VertexDecision(current, wanted=wanted, computed=computed, held_by=blocked), None
-    change = VertexDecision(wanted, evaluated.outside, expected_per_s, wanted, computed)
+    change = VertexDecision(wanted, evaluated.outside, wanted, computed)
     if wanted > current:
         return _checked_for_effect(change, current, evaluated, history, options), None
     if options.scale_down_interval_s <= 0:
@@ -74,8 +72,7 @@ def decide_vertex(
         since_s = now_s - pending.first_s
         wait = f"scaling in has been wanted for {since_s:,.0f} of {options.scale_down_interval_s:,.0f} s"
         return VertexDecision(current, wanted=wanted, computed=computed, held_by=wait), pending
-    each_per_s = evaluated.true_per_s / current
-    return VertexDecision(due.parallelism, due.outside, each_per_s * due.parallelism, wanted, computed), pending
+    return VertexDecision(due.parallelism, due.outside, wanted, computed), pending
 
 
 def scaled(vertex: Vertex, factor: float, options: FlinkAutoscalerOptions) -> int:
