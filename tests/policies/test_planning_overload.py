@@ -25,6 +25,18 @@ def test_a_load_above_what_the_most_workers_take_keeps_them(situate):
     assert decide(situate, load=14_000.0, scale_out=12, lag_records=90_000.0).scale_out == 12
 
 
+def test_what_no_size_carries_is_explained_as_late(situate):
+    """The plan reckons with no more than the most workers take; who reads it wants to know what is to be expected."""
+    rising = np.linspace(9_000.0, 24_000.0, 900)
+    decision = decide(situate, load=9_000.0, forecast=rising, minutes=np.full(720, 9_000.0), scale_out=12)
+    assert [stage.scale_out for stage in decision.plan] == [12] * 15
+    assert decision.plan[-1].load_per_s > 23_000.0
+    assert [round(stage.late_share, 1) for stage in decision.plan[4:]] == [1.0] * 11, "12 take 12,000/s"
+    late_s = sum(stage.late_share * stage.lasts_s for stage in decision.plan)
+    assert f"12 workers would be late for {late_s:.0f} s of it" in decision.sentence
+    assert all(stage.worker_s > 10 * 12 * 60.0 for stage in decision.plan[4:]), "what is late is paid for"
+
+
 HOPELESS = {"load": 1_000.0, "lag_records": 3e6, "minutes": np.full(720, 1_000.0), "bounds": (4, 6), "scale_out": 6}
 
 

@@ -21,7 +21,7 @@ from perdix.policies.planning.budget import LATE_PRICE, Spent
 from perdix.policies.planning.course import Highest, course_of
 from perdix.policies.planning.lateness import Lateness
 from perdix.policies.planning.plan import SETTLED_S, Limits, Plan
-from perdix.policies.planning.programme import LEAST_SD, Prices, Programme, Sizes, follow, solve
+from perdix.policies.planning.programme import LEAST_SD, Prices, Programme, Sizes, as_expected, follow, solve
 from perdix.policies.planning.rival import DEARER, Rival
 from perdix.policies.planning.stays import Outgrown, Stays, steady_s
 from perdix.policies.remembering import number, part_of
@@ -100,13 +100,16 @@ class Perdix:
         backlog = situation.lag_records or 0.0
         sizes = replace(sizes, open=_open(situation, sizes, limits))
         # What no size carries would make all of them alike: then none would be worth its workers.
-        found = solve(sizes, course.at_most(CARRIED * sizes.most_per_s), prices, runs, backlog)
+        planned_for = course.at_most(CARRIED * sizes.most_per_s)
+        found = solve(sizes, planned_for, prices, runs, backlog)
         chosen = _cheapest(situation, sizes, found, memory, limits=limits, busy=busy)
         beyond = _beyond(situation, sizes, found)
         chosen = chosen if beyond is None or beyond == runs else beyond
         tried = _another_chance(situation, sizes, found) if chosen == runs else None
         chosen = chosen if tried is None else tried
         stages = follow(found, runs=runs, chosen=chosen, backlog=backlog)
+        if (planned_for.per_s < course.per_s).any():
+            found, stages = as_expected(found, stages, course, runs=runs, backlog=backlog)
         left = spent.left(situation.objectives.error_budget)
         plan = Plan(
             sizes, course, found, runs, chosen, stages, left, limits, tries=tried is not None, beyond=beyond == chosen

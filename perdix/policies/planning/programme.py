@@ -8,7 +8,8 @@ about smaller sizes will have it so. Backlog is a grid, its costs to go are inte
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -166,6 +167,25 @@ def follow(found: Programme, *, runs: int, chosen: int, backlog: float) -> tuple
             stages.append(_stage(steps, go, end, runs))
             backlog = float(go.left[end, runs])
     return tuple(stages)
+
+
+def as_expected(
+    found: Programme, stages: Sequence[Stage], course: Course, *, runs: int, backlog: float
+) -> tuple[Programme, tuple[Stage, ...]]:
+    """Return a programme and the stages of its plan with what is late and costs by the loads of another course.
+
+    ``runs``: index of what runs before the first stage. The stages of ``course`` are as long as those planned for.
+    """
+    steps = _Steps.of(found.steps.sizes, course, found.steps.prices)
+    waits, expected = backlog, list[Stage]()
+    for k, stage in enumerate(stages):
+        size = int(np.searchsorted(steps.sizes.workers, stage.workers))
+        move = _STAY if size == runs else _OUT if size > runs else _IN
+        (costs,), (left,) = steps.from_backlogs(slice(k, k + 1), np.array([waits]))
+        cost, waits, runs = float(costs[move, size, 0]), float(left[move, size, 0]), size
+        late_s = (cost - float(steps.paid[k, move, size])) / steps.prices.late
+        expected.append(Stage(stage.workers, late_s, cost))
+    return replace(found, late_s=_late_if_kept(steps, backlog)), tuple(expected)
 
 
 def _kept(sizes: Sizes, course: Course, first: int, *, runs: int, backlog: float) -> Values:
