@@ -1,7 +1,8 @@
-"""Commands of the control loop: tick, controller, pause, resume."""
+"""Commands of the control loop: tick, controller, pause, resume, copy-state."""
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,7 +25,7 @@ from perdix.cli.signals import stopping
 from perdix.cli.stores import home, job_of_file, known, no_file, state, usable_files
 from perdix.control.clock import WallClock
 from perdix.settings.durations import seconds_of
-from perdix.settings.home import job_file_to_write
+from perdix.settings.home import STATE_VARIABLE, job_file_to_write
 from perdix.settings.product import load_product_settings
 
 if TYPE_CHECKING:
@@ -188,6 +189,27 @@ def resume(job: JobArgument, as_json: JsonOption = False) -> None:
         as_json=as_json,
         show=lambda: console.print(f"{said}{_paused_by_file(until_s)}"),
     )
+
+
+def copy_state(as_json: JsonOption = False) -> None:
+    """Copy the state of PERDIX_HOME (its state.db) into the empty store that PERDIX_STATE_URL names.
+
+    End every loop before (perdix controller, perdix operators, Dagster), and start them with PERDIX_STATE_URL: loops on
+    two stores know nothing of each other.
+
+    Example: perdix copy-state
+    """
+    from perdix.control.state.store import StateStore
+
+    place = home()
+    if not place.state_is_elsewhere:
+        raise UserError(f"{STATE_VARIABLE} is not set: let it name the store to copy to, as postgresql://...")
+    if not place.own_state.is_file():
+        raise UserError(f"{place.own_state}: there is no such file, so nothing to copy; let PERDIX_HOME name its home")
+    with closing(StateStore(f"sqlite:///{place.own_state}")) as source, state() as store:
+        document = {"from": str(place.own_state), "to": store.database.name, "rows": store.copy_from(source)}
+    said = f"{document['rows']:,} rows copied from {document['from']} to {document['to']}"
+    emit("perdix.copy-state/1", document, as_json=as_json, show=lambda: console.print(said))
 
 
 def _paused_by_file(until_s: float | None) -> str:

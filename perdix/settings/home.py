@@ -43,7 +43,12 @@ class Home:
     @property
     def state_url(self) -> str:
         """SQLAlchemy URL of the control loop's state; ``PERDIX_STATE_URL`` overrides it (PostgreSQL in production)."""
-        return os.environ.get(STATE_VARIABLE) or f"sqlite:///{self.root / 'state.db'}"
+        return os.environ.get(STATE_VARIABLE) or f"sqlite:///{self.own_state}"
+
+    @property
+    def own_state(self) -> Path:
+        """SQLite file of the control loop's state where ``PERDIX_STATE_URL`` names no other store."""
+        return self.root / "state.db"
 
     @property
     def state_is_elsewhere(self) -> bool:

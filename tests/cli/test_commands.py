@@ -19,9 +19,10 @@ from typer.testing import CliRunner
 
 from perdix.cli.known_errors import known_errors
 from perdix.cli.main import app
-from perdix.cli.output import run_guarded
+from perdix.cli.output import UserError, run_guarded
 from perdix.control import explain
 from perdix.control.state.journal import JobStatus, Status, Tick
+from perdix.control.state.schema import StateError
 from perdix.control.state.store import StateStore
 from perdix.models.registry import Registry, RegistryUnavailable
 from perdix.settings.home import Home
@@ -36,7 +37,7 @@ Command = Callable[..., dict[str, object]]
 
 def documented() -> dict[str, set[str]]:
     """Schema -> top-level keys, as docs/json.md says."""
-    rows = re.findall(r"^\| `(perdix\.\w+/\d+)` \| ([^|]*) \|", DOCS.read_text(), re.MULTILINE)
+    rows = re.findall(r"^\| `(perdix\.[\w-]+/\d+)` \| ([^|]*) \|", DOCS.read_text(), re.MULTILINE)
     return {schema: set(re.findall(r"`(\w+)`", keys)) for schema, keys in rows}
 
 
@@ -336,6 +337,22 @@ def test_the_controller_prints_a_line_per_tick(command: Command, home: Path) -> 
     (home / "jobs" / "dark.yaml").write_text("mode: act\n")
     assert command("controller", "--ticks", "1")["statuses"] == {"blind": 1}
     (home / "jobs" / "dark.yaml").unlink()
+
+
+def test_the_state_of_a_home_is_copied_into_the_store_that_is_named(
+    command: Command, tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(StateStore(f"sqlite:///{Home(home).own_state}")) as own:
+        own.journal.pause("moved", 4e9, 1_760_000_000.0, "migration")
+    new = tmp_path / "new.db"
+    for url, says in (("", "PERDIX_STATE_URL is not set"), (f"sqlite:///{Home(home).own_state}", "already")):
+        monkeypatch.setenv("PERDIX_STATE_URL", url)
+        with pytest.raises((UserError, StateError), match=says):
+            command("copy-state")
+    monkeypatch.setenv("PERDIX_STATE_URL", f"sqlite:///{new}")
+    assert command("copy-state")["rows"] > 0
+    with closing(StateStore(f"sqlite:///{new}")) as copied:
+        assert copied.journal.pauses(1_760_000_000.0)["moved"].why == "migration"
 
 
 def test_every_command_takes_json() -> None:

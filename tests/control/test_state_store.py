@@ -11,11 +11,13 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+from perdix.control.clock import Moment
+from perdix.control.lease import acquire
 from perdix.control.state.journal import Tick
 from perdix.control.state.learned import Kind
 from perdix.control.state.ledger import Intent, State
 from perdix.control.state.schema import StateError, decisions, state_version
-from perdix.control.state.store import Retention, StateStore
+from perdix.control.state.store import COPIED_AT_ONCE, Retention, StateStore
 
 NOW_S = 1_700_000_000.0
 SPAWN = multiprocessing.get_context("spawn")
@@ -235,3 +237,32 @@ def test_a_store_that_cannot_be_opened_names_what_helps(tmp_path: Path, monkeypa
     for scheme in ("postgresql", "postgres"):
         with pytest.raises(StateError, match=r"pip install 'psycopg\[binary\]'"):
             StateStore(f"{scheme}://me@127.0.0.1:1/perdix")
+
+
+def test_a_store_is_copied_whole_into_an_empty_one_of_either_kind(store: StateStore, tmp_path: Path) -> None:
+    own = StateStore(f"sqlite:///{tmp_path / 'own.db'}")
+    own.ledger.record(intent())
+    for number in range(COPIED_AT_ONCE + 1):
+        own.journal.pause(f"job-{number}", NOW_S + 60.0, NOW_S, "load test")
+    own.learned.learn("wordcount", NOW_S, {SEEN: {"most": 7}})
+    acquire(own, "job:wordcount", "a", Moment(NOW_S, 10.0, "boot"), 60.0)
+    assert store.copy_from(own) == COPIED_AT_ONCE + 1 + 4  # a decision, what it wants, what was learned, the lease
+    assert store.ledger.desired("wordcount") == own.ledger.desired("wordcount")
+    assert store.ledger.decisions("wordcount") == own.ledger.decisions("wordcount")
+    assert store.journal.pauses(NOW_S) == own.journal.pauses(NOW_S)
+    assert store.learned.recall("wordcount", SEEN) == own.learned.recall("wordcount", SEEN)
+    assert acquire(store, "job:wordcount", "b", Moment(NOW_S, 11.0, "boot"), 60.0) is None, "held, as before"
+    with pytest.raises(StateError, match=r"holds decisions already; name an empty one"):
+        store.copy_from(own)
+    own.close()
+
+
+def test_a_row_that_a_database_does_not_take_leaves_the_store_empty(store: StateStore, tmp_path: Path) -> None:
+    own = StateStore(f"sqlite:///{tmp_path / 'own.db'}")
+    own.ledger.record(intent())
+    with own.database.writing() as connection:
+        connection.exec_driver_sql("ALTER TABLE pauses RENAME TO gone")
+    with pytest.raises(StateError, match="nothing was copied: no such table: pauses"):
+        store.copy_from(own)
+    assert store.ledger.decisions("wordcount") == []
+    own.close()

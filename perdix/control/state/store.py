@@ -13,15 +13,17 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 import sqlalchemy as sa
+from sqlalchemy.exc import DBAPIError
 
 from perdix.control.lease import Lease, check, forget_watches
 from perdix.control.state.journal import Journal
 from perdix.control.state.learned import LearnedState
 from perdix.control.state.ledger import Ledger
-from perdix.control.state.schema import Database, Transactions, metadata
+from perdix.control.state.schema import Database, StateError, Transactions, cause_of, metadata, state_version
 
 DAY_S = 86_400.0
 PRUNE_EVERY_S = 3_600.0
+COPIED_AT_ONCE = 500  # rows
 
 
 @dataclass(frozen=True)
@@ -176,6 +178,25 @@ class StateStore:
             for table in metadata.sorted_tables:
                 if "job" in table.c:
                     connection.execute(table.delete().where(table.c.job.in_(names)))
+
+    def copy_from(self, source: StateStore) -> int:
+        """Copy every row of another store, in one transaction; return how many.
+
+        Raises ``StateError`` where this store holds anything already, or does not take a row.
+        """
+        copied, tables = 0, [table for table in metadata.sorted_tables if table is not state_version]
+        try:
+            with source.database.reading() as old, self.database.writing() as new:
+                if full := [table.name for table in tables if new.execute(sa.select(table).limit(1)).first()]:
+                    raise StateError(f"state store {self.database.name}: holds {full[0]} already; name an empty one")
+                for table in tables:
+                    found = old.execute(sa.select(table))
+                    while rows := found.mappings().fetchmany(COPIED_AT_ONCE):
+                        new.execute(table.insert(), [dict(row) for row in rows])
+                        copied += len(rows)
+        except DBAPIError as error:
+            raise StateError(f"state store {self.database.name}: nothing was copied: {cause_of(error)}") from error
+        return copied
 
     def close(self) -> None:
         """Close every connection."""
