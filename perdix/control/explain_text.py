@@ -75,8 +75,12 @@ def _unusual(explanation: Explanation) -> str:
     )
     if status is None or status.status in USUAL or repeated:
         return ""
-    # The sentence of a blind job begins with that word.
-    return status.sentence if status.status is Status.BLIND else f"{status.status.value}. {status.sentence}".rstrip()
+    return _standing(status.status, status.sentence)
+
+
+def _standing(status: Status, sentence: str) -> str:
+    """Return how a job stands, in words; the sentence of a blind or paused job begins with that word."""
+    return sentence if sentence.lower().startswith(status.value) else f"{status.value}. {sentence}".rstrip()
 
 
 def _wanted(intent: Intent) -> str:
@@ -183,7 +187,7 @@ def _lines(explanation: Explanation) -> Iterator[str]:
     if explanation.status is not None:
         decided = "" if entry is None else entry.intent.sentence  # which follows
         more = explanation.status.sentence.removeprefix(decided).strip()
-        yield f"{explanation.job}: {explanation.status.status}. {more}".rstrip()
+        yield f"{explanation.job}: {_standing(explanation.status.status, more)}"
     if explanation.pause is not None:
         yield f"Paused until {in_utc(explanation.pause.until_s)}. {explanation.pause.why}".rstrip()
     if entry is None:

@@ -12,7 +12,7 @@ import pytest
 from perdix.control.explain import Explanation, explain
 from perdix.control.explain_text import render
 from perdix.control.memories import Memories
-from perdix.control.state.journal import JobStatus, Status
+from perdix.control.state.journal import JobStatus, Status, Tick
 from perdix.control.state.ledger import Entry
 from perdix.control.state.store import StateStore
 from perdix.control.tick_io import TickReport
@@ -327,6 +327,13 @@ def test_a_blind_job_says_so_first(store: StateStore) -> None:
     lines = render(replace(found, status=status)).splitlines()
     assert lines[0] == "orders: unreachable. The target cannot be read: HTTP 503."
     assert lines[1].startswith("Before that: 1 worker stays.")
+
+
+def test_a_job_that_was_blind_from_the_first_is_called_so_once(store: StateStore) -> None:
+    blind = "Blind: no sample at all."
+    store.journal.record_tick(Tick(1_000.0, 1_001.0, "a"), [JobStatus("orders", Status.BLIND, 1_000.0, blind)])
+    said = render(explain(store, "orders"))
+    assert said.startswith("orders: Blind: no sample at all.\n")
 
 
 def test_all_of_it_says_what_was_decided_once(rig: Rig, store: StateStore) -> None:
