@@ -1,5 +1,5 @@
 """Dagster assets: ingest, validate, observe, train, backtest, register, compare.
 
-Belongs here: the asset bodies and their checks; heavy libraries are imported inside them. Does not belong here:
-sensors, schedules, resources (``pipelines``), algorithms (``models``, ``telemetry``).
+Belongs here: the asset bodies, their checks and resources; heavy libraries are imported inside them. Does not belong
+here: sensors, schedules, jobs (``pipelines``), algorithms (``models``, ``telemetry``).
 """

@@ -1,4 +1,4 @@
-"""One tick = observe, forecast, decide, act, learn; its state; and the replay that runs ticks against the twin.
+"""One tick = observe, forecast, decide, act, learn; and its state.
 
 Belongs here: the loop, the state store, leases, the champions' cache. Does not belong here: Dagster, Spark, training.
 """
