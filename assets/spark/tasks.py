@@ -11,7 +11,7 @@ import json
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -71,7 +71,11 @@ def spread(spark: SparkSession, keys: Sequence[Key], work: Callable[[Key], str])
 
     def answers(batches: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
         for batch in batches:
-            yield _answers(batch["id"], texts, work)
+            made = [work(json.loads(texts[index])) for index in batch["id"]]
+            if not gc.get_freeze_count():
+                # A worker collects garbage after each task; without this it walks through every imported library.
+                gc.freeze()
+            yield batch.assign(answer=made)
 
     partitions = min(len(texts), MOST_TASKS)
     return spark.range(0, len(texts), 1, partitions).mapInPandas(answers, "id long, answer string")
@@ -91,13 +95,3 @@ def attempt(key: Key, task: Task) -> dict[str, Any]:
         "seconds": time.perf_counter() - began_s,
         "cpu_s": time.process_time() - began_cpu_s,
     }
-
-
-def _answers(ids: Iterable[int], texts: Sequence[str], work: Callable[[Key], str]) -> pd.DataFrame:
-    import pandas as pd
-
-    answers = [{"id": index, "answer": work(json.loads(texts[index]))} for index in ids]
-    if not gc.get_freeze_count():
-        # A worker collects garbage after each task; without this it walks through every imported library each time.
-        gc.freeze()
-    return pd.DataFrame(answers)
