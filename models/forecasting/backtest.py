@@ -6,7 +6,7 @@ weighted, so no member is asked twice.
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from statistics import median
 
@@ -15,25 +15,15 @@ import numpy as np
 from perdix.models.forecasting.contract import HORIZON_S, Forecast, Workload
 from perdix.models.forecasting.failures import NotForecastableError
 from perdix.models.forecasting.families import ENSEMBLE
-from perdix.models.forecasting.forecaster import Forecaster
+from perdix.models.forecasting.forecaster import Fits, Forecaster, Timer, fit_members
 from perdix.models.forecasting.judgement import MAXIMUM, RECOVERY_S, Backtest
 from perdix.models.forecasting.member import Member, stretched
 from perdix.models.forecasting.origins import Stops
 
-__all__ = ["Backtest", "Fits", "Walk", "backtest", "backtest_fitted", "fit_members"]
+__all__ = ["Backtest", "Walk", "backtest", "backtest_fitted"]
 
 TIMED_UPDATES = 3
-Timer = Callable[[], float]
 _NO_ORIGIN = "no origin to forecast from; give origins inside the history, with a horizon of truth after them"
-
-
-@dataclass(frozen=True)
-class Fits:
-    """Families fitted to one history: their members and the seconds that each took, or why it failed."""
-
-    members: dict[str, Member]
-    took_s: dict[str, float]
-    failures: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -73,11 +63,7 @@ def backtest(
     first = history.part(0, inside[0][0])
     fits = [fit_members(families, first, horizon_s=horizon_s, seed=seed, timer=timer)]
     members, failures = fits[0].members, fits[0].failures
-    if not members:
-        raise NotForecastableError(
-            "; ".join(f"{name}: {why}" for name, why in failures.items()) or "no family was given"
-        )
-    drive = _Drive(history, horizon_s, Forecaster.of(list(members.values()), first, horizon_s=horizon_s), maximum)
+    drive = _Drive(history, horizon_s, Forecaster.of(fits[0].usable(), first, horizon_s=horizon_s), maximum)
     for index, (end, judged) in enumerate(inside):
         drive.move_to(end)
         if refit_every and index and index % refit_every == 0:
@@ -111,28 +97,6 @@ def backtest_fitted(
             drive.forecast()
     made = drive.judged()[forecaster.family]
     return replace(made, in_sample=bool(made.origins_s[0] < forecaster.end_s - 1e-6))
-
-
-def fit_members(
-    families: Mapping[str, type[Member]],
-    history: Workload,
-    *,
-    horizon_s: float = HORIZON_S,
-    seed: int = 0,
-    timer: Timer = time.perf_counter,
-) -> Fits:
-    """Fit each family on its own, and say what became of it."""
-    made = Fits({}, {}, {})
-    for name, family in families.items():
-        began = timer()
-        try:
-            (member,) = Forecaster.unproven(history, {name: family}, horizon_s=horizon_s, seed=seed).members
-        except ValueError as error:
-            made.failures[name] = str(error).removeprefix(f"{name}: ")
-        else:
-            made.members[name] = member
-            made.took_s[name] = timer() - began
-    return made
 
 
 @dataclass

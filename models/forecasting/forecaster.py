@@ -1,6 +1,7 @@
 """A job's forecaster: one or more members, what they need to remember, and how they have done recently."""
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Self
@@ -29,6 +30,46 @@ WALK_ORIGINS = 48
 WALK_PER_HORIZON = 3
 WALKED_SHARE = 0.5  # of the history, at most
 WILDEST = 10.0  # times the highest rate that a member has before it: above, it has run away
+
+
+Timer = Callable[[], float]
+
+
+@dataclass(frozen=True)
+class Fits:
+    """Families fitted to one history: their members and the seconds that each took, or why it failed."""
+
+    members: dict[str, Member]
+    took_s: dict[str, float]
+    failures: dict[str, str]
+
+    def usable(self) -> list[Member]:
+        """Return the members. Raises ``ValueError`` when no family could be fitted, with the reason of each."""
+        if not self.members:
+            failed = "; ".join(f"{name}: {why}" for name, why in self.failures.items())
+            raise NotForecastableError(failed or "no family was given")
+        return list(self.members.values())
+
+
+def fit_members(
+    families: Mapping[str, type[Member]],
+    history: Workload,
+    *,
+    horizon_s: float = HORIZON_S,
+    seed: int = 0,
+    timer: Timer = time.perf_counter,
+) -> Fits:
+    """Fit each family on its own to a plausible history, and say what became of it."""
+    made = Fits({}, {}, {})
+    for name, family in families.items():
+        began = timer()
+        try:
+            made.members[name] = family.fit(history, horizon_s=horizon_s, seed=seed)
+        except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
+            made.failures[name] = str(error).removeprefix(f"{name}: ")
+        else:
+            made.took_s[name] = timer() - began
+    return made
 
 
 @dataclass(frozen=True)
@@ -82,18 +123,8 @@ class Forecaster:
     ) -> Self:
         """Fit members with an empty record. Raises ``ValueError`` when no family can be fitted."""
         history = history.plausible()
-        members: list[Member] = []
-        failures: dict[str, str] = {}
-        for name, family in families.items():
-            try:
-                members.append(family.fit(history, horizon_s=horizon_s, seed=seed))
-            except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
-                failures[name] = str(error).removeprefix(f"{name}: ")
-        if not members:
-            raise NotForecastableError(
-                "; ".join(f"{name}: {why}" for name, why in failures.items()) or "no family was given"
-            )
-        return cls.of(members, history, horizon_s=horizon_s, failures=failures)
+        fits = fit_members(families, history, horizon_s=horizon_s, seed=seed)
+        return cls.of(fits.usable(), history, horizon_s=horizon_s, failures=fits.failures)
 
     @classmethod
     def of(

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from perdix.models.forecasting.backtest import Fits, Walk, backtest, backtest_fitted, fit_members
+from perdix.models.forecasting.backtest import Walk, backtest, backtest_fitted
 from perdix.models.forecasting.contract import HORIZON_S, Workload
 from perdix.models.forecasting.failures import DamagedStateError
 from perdix.models.forecasting.families import ENSEMBLE, NAIVE, families_named
-from perdix.models.forecasting.forecaster import Forecaster, forecaster_from_state
+from perdix.models.forecasting.forecaster import Fits, Forecaster, fit_members, forecaster_from_state
 from perdix.models.forecasting.judgement import Backtest
 from perdix.models.forecasting.member import Member
 from perdix.models.forecasting.origins import LEAST_SHARE, Stops, least_steps, stops_of
