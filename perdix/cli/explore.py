@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from perdix.cli.options import JobArgument, JsonOption
-from perdix.cli.output import UserError, clock_time, console, emit, number, table
+from perdix.cli.output import UserError, clock_time, console, emit, number, percent, table
 from perdix.cli.stores import home, known, lake, say_skipped, state, stream_job, stream_jobs, usable_files
 from perdix.settings.home import job_file_to_write
 from perdix.settings.moments import LAST_YEAR
@@ -195,7 +195,7 @@ def _show_forecast(job: str, made: Forecast, version: int, model: Forecaster, sa
         console.print(line)
     console.print(f"highest of all: mean {number(made.maximum_per_s())}, {bounds}")
     if len(model.members) > 1:
-        counts = [[standing.family, f"{standing.weight:.0%}", _share(standing.wape)] for standing in standings(model)]
+        counts = [[standing.family, f"{standing.weight:.0%}", percent(standing.wape)] for standing in standings(model)]
         table("members", ["member", "weight", "recent WAPE"], counts)
     for name, failure in model.failures.items():
         console.print(f"{name} takes no part: {failure}")
@@ -273,8 +273,8 @@ def jobs(as_json: JsonOption = False) -> None:
                     row["status"] or "-",
                     row["mode"] or "-",
                     number(row["scale_out"]),
-                    _share(row["wape"]),
-                    _share(row["horizon_wape"]),
+                    percent(row["wape"]),
+                    percent(row["horizon_wape"]),
                     row["sentence"] or ("no tick yet" if row["configured"] else "ingested; no job file"),
                 ]
                 for row in rows
@@ -284,10 +284,6 @@ def jobs(as_json: JsonOption = False) -> None:
             console.print(f"none yet: perdix ingest FILES --job NAME, or {job_file_to_write()}")
 
     emit("perdix.jobs/1", {"jobs": rows}, as_json=as_json, show=show)
-
-
-def _share(value: float | None) -> str:
-    return "-" if value is None else f"{100 * value:.1f} %"
 
 
 def _moment(text: str) -> float:

@@ -137,6 +137,11 @@ def number(value: float | None, digits: int = 3) -> str:
     return f"{value:.{digits}g}"
 
 
+def percent(share: float | None) -> str:
+    """Return a share (1.0 = 100 %) in percent; ``-`` for unknown."""
+    return "-" if share is None else f"{100 * share:.1f} %"
+
+
 def mean_and_sd(spread: Mapping[str, float | None] | None) -> str:
     """Return a mean and, unless it is 0 or unknown, the standard deviation; ``-`` without a spread."""
     if spread is None:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from perdix.cli.options import JsonOption
-from perdix.cli.output import UserError, console, emit, styled, table
+from perdix.cli.output import UserError, console, emit, percent, styled, table
 from perdix.cli.stores import home, known, lake, usable_files
 from perdix.settings.home import job_file_to_write
 
@@ -146,7 +146,7 @@ def _show(document: dict[str, Any]) -> None:
     for model, trained in document["models"].items():
         metric = metrics[model]
         rows = [
-            [row["job"], row["winner"] or "-", _percent(row[metric]), row["error"] or row["verdict"]]
+            [row["job"], row["winner"] or "-", percent(row[metric]), row["error"] or row["verdict"]]
             for row in trained["jobs"]
         ]
         error = _ERRORS.get(model, "error, held out")
@@ -155,7 +155,3 @@ def _show(document: dict[str, Any]) -> None:
     for problem in document["problems"]:
         console.print(styled("failed", "yellow"), problem)
     console.print("compare the candidates: perdix dev, then the MLflow page")
-
-
-def _percent(value: float | None) -> str:
-    return "-" if value is None else f"{100 * value:.1f} %"

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from perdix.cli import runs
 from perdix.cli.demo.comparison import BEST_FIXED, HOURS, PERDIX, TODAY, compare, price_of_a_worker
 from perdix.cli.demo.report import over_all_jobs, side, write_report
-from perdix.cli.output import UserError, console, emit, number, styled, table
+from perdix.cli.output import UserError, console, emit, number, percent, styled, table
 from perdix.cli.stores import home, lake
 from perdix.cli.train import train_jobs
 from perdix.cli.twin_jobs import SCRAPE_INTERVAL_S, claim_twin_job, is_twin_job, write_twin_jobs
@@ -146,9 +146,6 @@ def _tick(place: Home, living: LivingTwin, clock: SimulatedClock, *, show: bool)
 
 
 def _show(document: dict[str, Any], explanation: str, price: WorkerPrice) -> None:
-    def percent(value: float | None) -> str:
-        return "-" if value is None else f"{100 * value:.1f} %"
-
     console.print(styled(f"\n{HOURS:g} hours on, all jobs", "bold"), "(same workload, same seed)")
     table(
         "",
