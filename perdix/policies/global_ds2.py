@@ -16,7 +16,7 @@ from pydantic import ConfigDict, Field
 
 from perdix.policies import useful_time
 from perdix.policies.contract import Candidate, Decision, Reason, Situation
-from perdix.policies.holding import hold
+from perdix.policies.holding import hold, usable
 from perdix.policies.wording import per_s, seconds, workers
 from perdix.settings.strict import Strict
 
@@ -189,6 +189,6 @@ class GlobalDs2:
 
 
 def _blindness(situation: Situation) -> str | None:
-    if not useful_time.usable(situation.workload_per_s):
+    if not usable(situation.workload_per_s):
         return f"the mean workload is {situation.workload_per_s}"
     return useful_time.blindness(situation)

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -45,16 +45,16 @@ def blindness(situation: Situation) -> str | None:
         "the workload of the last checkpoint interval": situation.recent_workload_per_s,
     }
     for name, value in loads.items():
-        if not _measured(value):
+        if not usable(value):
             return f"{name} is {value}"
-    if situation.lag_records is not None and not _measured(situation.lag_records):
+    if situation.lag_records is not None and not usable(situation.lag_records):
         return f"the consumer lag is {situation.lag_records}"
     if situation.scale_out < 1:
         return f"{situation.scale_out} workers are running"
     if math.isnan(situation.since_rescale_s):
         return "the time since the last rescale is not known"
     downtimes = situation.downtimes
-    if not all(_measured(value) for value in (downtimes.out_s, downtimes.in_s, downtimes.failure_s)):
+    if not all(usable(value) for value in (downtimes.out_s, downtimes.in_s, downtimes.failure_s)):
         return f"the learned downtimes are not usable ({downtimes})"
     return _forecast_blindness(situation.forecast, situation.now_s)
 
@@ -75,5 +75,6 @@ def _forecast_blindness(forecast: Forecast, now_s: float) -> str | None:
     return None
 
 
-def _measured(value: float) -> bool:
-    return math.isfinite(value) and value >= 0
+def usable(value: float | None) -> TypeGuard[float]:
+    """Whether something was measured, and can be."""
+    return value is not None and math.isfinite(value) and value >= 0

@@ -3,6 +3,7 @@
 import math
 
 from perdix.policies.contract import Situation
+from perdix.policies.holding import usable
 
 FROM_CPU = " Busy time is not measured; the CPU load stands for it."
 
@@ -34,8 +35,3 @@ def blindness(situation: Situation) -> str | None:
 def running_for_s(situation: Situation) -> float:
     """Return seconds since the job last started: its uptime, else the time since the last rescale."""
     return situation.since_rescale_s if situation.uptime_s is None else situation.uptime_s
-
-
-def usable(value: float | None) -> bool:
-    """Whether something was measured, and can be."""
-    return value is not None and math.isfinite(value) and value >= 0

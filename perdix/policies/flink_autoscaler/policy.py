@@ -13,7 +13,7 @@ from perdix.policies.flink_autoscaler.memory import JOB, Asked, Memory, appended
 from perdix.policies.flink_autoscaler.options import FlinkAutoscalerOptions
 from perdix.policies.flink_autoscaler.vertex import VertexDecision
 from perdix.policies.flink_autoscaler.window import gather, observed_per_s
-from perdix.policies.holding import hold
+from perdix.policies.holding import hold, usable
 from perdix.policies.wording import per_s, seconds, workers
 
 
@@ -129,7 +129,7 @@ class FlinkAutoscaler:
 
 def _blindness(situation: Situation) -> str | None:
     lag = situation.lag_records
-    if lag is not None and not useful_time.usable(lag):
+    if lag is not None and not usable(lag):
         return f"the consumer lag is {lag}"
     return useful_time.blindness(situation)
 

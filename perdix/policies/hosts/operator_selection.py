@@ -1,9 +1,9 @@
 """Algorithm 3: which operator type can be scaled down first (Hochreiner et al., PeerJ CS 2018)."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeGuard
+
+from perdix.policies.holding import usable
 
 QUEUE_LOAD = 100.0  # QL
 PENALTY = 0.0001  # P, of one late data item; the program has 0.01
@@ -49,7 +49,7 @@ def utilities(
     in_all = sum(standing.scalings for standing in standings.values())
     found = {}
     for name, standing in standings.items():
-        if standing.instances < 2 or not _measured(standing.duration_s) or not _measured(standing.queue_items):
+        if standing.instances < 2 or not usable(standing.duration_s) or not usable(standing.queue_items):
             found[name] = NEEDED
             continue
         instances = (standing.instances - least) / (most - least) if most > least else 0.0
@@ -64,7 +64,3 @@ def utilities(
             - given.scalings * scalings
         )
     return found
-
-
-def _measured(value: float | None) -> TypeGuard[float]:
-    return value is not None and math.isfinite(value) and value >= 0

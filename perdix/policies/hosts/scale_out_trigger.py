@@ -1,11 +1,11 @@
 """Algorithm 1: when an operator type needs one more instance (Hochreiner et al., PeerJ CS 2018)."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from perdix.policies.holding import usable
 from perdix.policies.wording import seconds
 
 QUEUE_THRESHOLD = 50.0  # data items, the paper's "Evaluation configuration"
@@ -53,12 +53,12 @@ def trigger(
     is left out.
     ``queue_items``: data items that wait; ``None``: not measured.
     """
-    usable = [value for value in durations_s[-most_durations:] if _measured(value)]
-    if not durations_s or not _measured(durations_s[-1]):
+    known_s = [value for value in durations_s[-most_durations:] if usable(value)]
+    if not durations_s or not usable(durations_s[-1]):
         return Trigger(False, False, 0.0, "its duration is not measured")
-    if queue_items is None or not _measured(queue_items):
+    if not usable(queue_items):
         return Trigger(False, False, 0.0, "its queue is not measured")
-    now_s, soon_s = usable[-1], predicted_s(usable)
+    now_s, soon_s = known_s[-1], predicted_s(known_s)
     late = max(now_s, soon_s) > objective_s
     items = f"{queue_items:,.0f} items wait"
     if now_s > objective_s or not late:
@@ -70,7 +70,3 @@ def trigger(
 
 def _in_words(duration_s: float) -> str:
     return f"{duration_s:.3g} s" if duration_s < 10 else seconds(duration_s)
-
-
-def _measured(value: float) -> bool:
-    return math.isfinite(value) and value >= 0
