@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from perdix.models.capacity.contract import Estimate
+from perdix.policies.wording import workers as in_words
 from perdix.scan.learning import Learned
 
 Grade = Literal["A", "B", "C", "D"]
@@ -41,7 +42,7 @@ def confidence(learned: Learned, workers: int, doubt: str = "") -> Confidence:
         judged.insert(0, (DOUBTED, doubt))  # of reasons for the same grade it is the first
     place, reason = max(judged, key=lambda graded: graded[0])
     if place == 0:
-        return Confidence("A", f"{_count(workers)} ran here, and {known_days:.0f} days of load are known")
+        return Confidence("A", f"{in_words(workers)} ran here, and {known_days:.0f} days of load are known")
     return Confidence(ORDER[place], reason)
 
 
@@ -75,13 +76,9 @@ def _at_least(value: float, limits: tuple[float, ...]) -> int:
 
 def _capacity_reason(estimate: Estimate) -> str:
     known = "ran here" if estimate.seen else "never ran here: its capacity is extrapolated"
-    return f"{_count(estimate.scale_out)} {known}, known to ±{_percent(half_width(estimate))}"
+    return f"{in_words(estimate.scale_out)} {known}, known to ±{_percent(half_width(estimate))}"
 
 
 def _percent(share: float) -> str:
     """Return a share to a tenth of a percent: what is just less than a limit is not shown as it."""
     return f"{share:.1%}".replace(".0%", "%")
-
-
-def _count(workers: int) -> str:
-    return "1 worker" if workers == 1 else f"{workers} workers"
