@@ -155,10 +155,4 @@ EVENTS = _of_process("target_events_total", "What happened between perdix and it
 LEASES = _of_process("process_leases", "Jobs whose lease was last taken by this process.")
 BUILD = _of_process("build_info", "The perdix that serves this.", "version", "state_schema", kind=Kind.INFO)
 
-METRICS: tuple[Metric, ...] = (
-    DESIRED, DESIRED_WORKERS, DESIRED_AT, DESIRED_UNTIL, CURRENT, CURRENT_WORKERS, STATUS, STATUS_SINCE, LAST_TICK,
-    DECISION, WORKLOAD, THROUGHPUT, LAG, LATENCY, CPU, FORECAST, FORECAST_UPPER, FORECAST_AT, WAPE, HORIZON_WAPE,
-    CAPACITY, CAPACITY_LOW, CAPACITY_HIGH, PREDICTED, FAILURE, BUDGET_LEFT, REJECTED, RESCALES, BUDGET, RETRAINS,
-    RETRAIN_AT, FAILURES, LEASE, JOB_INFO, MINIMUM, MAXIMUM, LATENCY_OBJECTIVE, RECOVERY_OBJECTIVE, ERROR_BUDGET, UP,
-    READ_AT, ERRORS, SCRAPE, FAULTS, UNREADABLE, INTERVAL, TICKS, DURATION, EVENTS, LEASES, BUILD,
-)  # fmt: skip
+METRICS = tuple(metric for metric in tuple(globals().values()) if isinstance(metric, Metric))  # in their order
