@@ -257,6 +257,22 @@ def test_titles_and_legends_name_the_worker(read, title, metric, worker):
 
 
 @pytest.mark.parametrize(
+    ("cell", "fix"),
+    [
+        ("1.2 K", "export without formatting"),
+        ("-4,5", "export without formatting"),
+        (".5%", "export without formatting"),
+        ("orders", "a label needs a table of ts, metric, value and labels"),
+        ("sum:lag{*}", "a label needs a table of ts, metric, value and labels"),
+    ],
+)
+def test_what_is_no_number_is_reported_with_the_fix(read, cell, fix):
+    """Labels in a column of their own were to be exported 'without formatting'."""
+    _, reading = read(f'time,topic,lag\n1677064200,"{cell}",5\n'.encode())
+    assert reading.quarantined[0].reason == f"value '{cell}' of column 'topic' is not a number; {fix}"
+
+
+@pytest.mark.parametrize(
     ("name", "metric", "mapped"),
     [
         ("throughput.csv", "throughput_per_s", True),

@@ -213,7 +213,9 @@ class _Table:
 
     def _bad_cells(self, indices: NDArray[np.int64], column: Sequence[str], title: str) -> Iterator[Quarantined]:
         for index in indices:
-            reason = f"value '{column[index][:40]}' of column '{title[:60]}' is not a number; export without formatting"
+            label = self.header.value is None and not column[index].lstrip("+-. ")[:1].isdigit()
+            fix = "a label needs a table of ts, metric, value and labels" if label else "export without formatting"
+            reason = f"value '{column[index][:40]}' of column '{title[:60]}' is not a number; {fix}"
             line = self.kept[index]
             yield Quarantined(reason, *self.block.place(line), excerpt(self.lines[line]))
 
