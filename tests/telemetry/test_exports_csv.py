@@ -275,6 +275,7 @@ def test_what_is_no_number_is_reported_with_the_fix(read, cell, fix):
 @pytest.mark.parametrize(
     ("name", "metric", "mapped"),
     [
+        ("run_task_managers-data.csv", "scale_out", True),
         ("throughput.csv", "throughput_per_s", True),
         ("Workload-1.csv", "workload_per_s", True),
         ("latency_1.csv", "latency_p95_ms", True),

@@ -22,6 +22,7 @@ WORDS = {
     "latency": LATENCY,
     "parallelism": SCALE_OUT,
     "taskmanagers": SCALE_OUT,
+    "managers": SCALE_OUT,  # task_managers
     "workers": SCALE_OUT,
     "uptime": UPTIME,
 }
