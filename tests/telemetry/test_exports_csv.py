@@ -272,6 +272,23 @@ def test_what_is_no_number_is_reported_with_the_fix(read, cell, fix):
     assert reading.quarantined[0].reason == f"value '{cell}' of column 'topic' is not a number; {fix}"
 
 
+def test_rows_of_several_series_in_a_wide_table_are_refused(read):
+    """The lag was that of the last topic, and the number of its partition was added."""
+    rows = [f"{1677064200 + 15 * k},{topic},{p},{100 * p}" for k in range(3) for topic in "ab" for p in range(2)]
+    named, reading = read("\n".join(["timestamp,topic,partition,lag", *rows]).encode(), "lag.csv")
+    assert named == []
+    reason = "rows of one time differ in the column 'topic'; a label needs a table of ts, metric, value and labels"
+    assert {row.reason for row in reading.quarantined} == {reason}
+    assert reading.tally.quarantined == 36
+
+
+def test_a_text_that_accompanies_a_wide_table_costs_its_own_cells(read):
+    rows = [f"{1677064200 + 15 * k},{'ab'[k % 2]},{k}" for k in (0, 1, 2, 2)]
+    named, reading = read("\n".join(["timestamp,shift,lag", *rows]).encode(), "lag.csv")
+    assert [value for part in named for value in part.series.values.tolist()] == [0.0, 1.0, 2.0, 2.0]
+    assert reading.tally.quarantined == 4
+
+
 @pytest.mark.parametrize(
     ("name", "metric", "mapped"),
     [

@@ -38,6 +38,7 @@ VALUE_NAME = "value"
 WORKER = "worker"
 ROW_NUMBERS = frozenset({"", "unnamed: 0", "unnamed: 0.1"})  # as pandas titles its index
 _SAME_TIME_MS = 86_400_000  # two columns of times may be in different zones, or one of days alone
+_LABEL = "a label needs a table of ts, metric, value and labels"
 _DELIMITERS = (",", ";", "\t", "|")
 
 
@@ -77,6 +78,7 @@ class CsvReader:
         self.timezone = timezone
         self._header: Header | None = None
         self._local = self._relative = False
+        self._label: str | None = None  # a column of a wide table that distinguishes rows of one time
         self._out: set[int] | None = None  # columns that distinguish rows, and no series; by the first rows
 
     def read(self) -> Iterator[RawSeries | Quarantined | Remark]:
@@ -124,7 +126,13 @@ class CsvReader:
                 titles = {header.columns[at] for at in self._out if any(cells[at].strip() for cells in rows)}
                 yield from map(left_out, sorted(titles))
             out = {*made_of, *self._out}
-            yield from table.wide(out, self.timezone) if header.value is None else table.long(out)
+            if header.value is not None:
+                yield from table.long(out)
+            elif label := self._label or table.label(out):
+                self._label = label
+                yield table.refused(label, out)
+            else:
+                yield from table.wide(out, self.timezone)
 
     @staticmethod
     def _keys(header: Header, rows: Sequence[Sequence[str]]) -> set[int]:
@@ -201,6 +209,24 @@ class _Table:
         yield from self._bad_cells(np.flatnonzero(bad & self.times.good), column, header.columns[header.value])
         yield from self._bad_times([1] * len(self.rows))
 
+    def label(self, out: set[int]) -> str | None:
+        """Return the first column of texts alone in which rows of one time differ: they are of several series."""
+        times = self.times.times_ms[self.times.good]
+        for at, title in enumerate(self.header.columns) if len(np.unique(times)) < len(times) else ():
+            column = [row[at] for row in self.rows]
+            present, _, bad = _values(column)
+            if at not in out and bad.any() and (bad == present).all():
+                pairs = set(zip(times.tolist(), np.array(column, dtype=object)[self.times.good], strict=True))
+                if len(pairs) > len(np.unique(times)):
+                    return title
+        return None
+
+    def refused(self, label: str, out: set[int]) -> Quarantined:
+        """Return all rows as one that is not read, as a column distinguishes those of one time."""
+        samples = sum(max(1, self._cells_in(row, out)) for row in self.rows)
+        reason = f"rows of one time differ in the column '{label[:60]}'; {_LABEL}"
+        return Quarantined(reason, *self.block.place(self.kept[0]), excerpt(self.lines[self.kept[0]]), samples)
+
     def _are_the_times(self, column: Sequence[str], timezone: str) -> bool:
         other = parse_times(column, timezone)
         both = other.good & self.times.good
@@ -214,7 +240,7 @@ class _Table:
     def _bad_cells(self, indices: NDArray[np.int64], column: Sequence[str], title: str) -> Iterator[Quarantined]:
         for index in indices:
             label = self.header.value is None and not column[index].lstrip("+-. ")[:1].isdigit()
-            fix = "a label needs a table of ts, metric, value and labels" if label else "export without formatting"
+            fix = _LABEL if label else "export without formatting"
             reason = f"value '{column[index][:40]}' of column '{title[:60]}' is not a number; {fix}"
             line = self.kept[index]
             yield Quarantined(reason, *self.block.place(line), excerpt(self.lines[line]))
