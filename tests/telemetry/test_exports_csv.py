@@ -282,6 +282,13 @@ def test_rows_of_several_series_in_a_wide_table_are_refused(read):
     assert reading.tally.quarantined == 36
 
 
+def test_partitions_in_a_wide_table_are_refused(read):
+    rows = [f"{1677064200 + 15 * k},{p},{100 * p}\n" for k in range(3) for p in range(2)]
+    named, reading = read(("time,Partition,lag\n" + "".join(rows)).encode(), "lag.csv")
+    assert (named, reading.tally.quarantined) == ([], 12)
+    assert reading.quarantined[0].reason.startswith("rows of one time differ in the column 'Partition'")
+
+
 def test_a_text_that_accompanies_a_wide_table_costs_its_own_cells(read):
     rows = [f"{1677064200 + 15 * k},{'ab'[k % 2]},{k}" for k in (0, 1, 2, 2)]
     named, reading = read("\n".join(["timestamp,shift,lag", *rows]).encode(), "lag.csv")

@@ -38,6 +38,7 @@ VALUE_NAME = "value"
 WORKER = "worker"
 ROW_NUMBERS = frozenset({"", "unnamed: 0", "unnamed: 0.1"})  # as pandas titles its index
 _SAME_TIME_MS = 86_400_000  # two columns of times may be in different zones, or one of days alone
+_PARTITION = "partition"
 _LABEL = "a label needs a table of ts, metric, value and labels"
 _DELIMITERS = (",", ";", "\t", "|")
 
@@ -210,12 +211,13 @@ class _Table:
         yield from self._bad_times([1] * len(self.rows))
 
     def label(self, out: set[int]) -> str | None:
-        """Return the first column of texts alone in which rows of one time differ: they are of several series."""
+        """Return the first column of texts or partitions in which rows of one time differ, as of several series do."""
         times = self.times.times_ms[self.times.good]
         for at, title in enumerate(self.header.columns) if len(np.unique(times)) < len(times) else ():
             column = [row[at] for row in self.rows]
             present, _, bad = _values(column)
-            if at not in out and bad.any() and (bad == present).all():
+            names = title.lower() == _PARTITION or (bad.any() and (bad == present).all())
+            if at not in out and names:
                 pairs = set(zip(times.tolist(), np.array(column, dtype=object)[self.times.good], strict=True))
                 if len(pairs) > len(np.unique(times)):
                     return title
