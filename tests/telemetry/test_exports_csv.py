@@ -289,6 +289,12 @@ def test_partitions_in_a_wide_table_are_refused(read):
     assert reading.quarantined[0].reason.startswith("rows of one time differ in the column 'Partition'")
 
 
+def test_finer_times_beside_the_times_of_a_wide_table_are_no_label(read):
+    rows = [f"{1677064200 + k // 2},2023-02-22T11:10:0{k // 2}.{k % 2}Z,{k}\n" for k in range(6)]
+    named, reading = read(("ts,datetime,lag\n" + "".join(rows)).encode(), "lag.csv")
+    assert (one(named).values.tolist(), reading.quarantined) == ([0, 1, 2, 3, 4, 5], [])
+
+
 def test_a_text_that_accompanies_a_wide_table_costs_its_own_cells(read):
     rows = [f"{1677064200 + 15 * k},{'ab'[k % 2]},{k}" for k in (0, 1, 2, 2)]
     named, reading = read("\n".join(["timestamp,shift,lag", *rows]).encode(), "lag.csv")

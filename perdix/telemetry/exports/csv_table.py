@@ -217,7 +217,7 @@ class _Table:
             column = [row[at] for row in self.rows]
             present, _, bad = _values(column)
             names = title.lower() == _PARTITION or (bad.any() and (bad == present).all())
-            if at not in out and names:
+            if names and at not in out and title.lower() not in TIME_NAMES:
                 pairs = set(zip(times.tolist(), np.array(column, dtype=object)[self.times.good], strict=True))
                 if len(pairs) > len(np.unique(times)):
                     return title
