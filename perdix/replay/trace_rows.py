@@ -133,7 +133,7 @@ def _tick_s(name: str | None, first: Any) -> float | None:
 def _refuse_row_numbers(path: Path, name: str | None, rows: Rows) -> None:
     """Complain of a column that is no time: it falls, or numbers the rows (as seconds, months would be an hour)."""
     steps = np.diff(rows.times_s)
-    if name in TIME_NAMES or rows.dated or not len(rows.times_s):
+    if (name in TIME_NAMES and name != "epoch") or rows.dated or not len(rows.times_s):  # of a training, perhaps
         return
     what = f"the column '{name}'" if name else "the first column" if name is None else "the column without a name"
     fix = "give the time from row to row with --step, for example --step 30m"

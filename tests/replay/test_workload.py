@@ -317,6 +317,7 @@ class TestWithoutTimes:
         (rows([60 * k for k in range(200)], [5] * 199 + [1e9]), "line 201: 1e+09: more than 1,000 times"),
         (rows([60 * k for k in range(20)], [-1] * 20), "and 15 more"),
         ("second\n0\n60\n", "no rate beside the time"),
+        (rows(range(99), [5] * 99, header="epoch,reward\n"), "the column 'epoch' numbers the rows (0, 1, ...)"),
         (
             "Users,SpawnRate\n1,1\n4,1\n2,1\n",
             "line 4: the column 'users' falls; sort the rows by it if it is a time, else give the time from row to row",
