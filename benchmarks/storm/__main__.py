@@ -19,7 +19,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from benchmarks.storm.climate import EPISODE_MIN
+from benchmarks.storm.climate import EPISODE_MIN, SLOW, STEADY, WAVES
 from benchmarks.storm.crashes import CLIMATES, crashes
 from benchmarks.storm.episodes import Episode, Player, episode
 from benchmarks.storm.faults import KINDS
@@ -42,7 +42,7 @@ def storm(player: Player, options: argparse.Namespace) -> dict[str, Any]:
     happened, struck, oracles = Counter[str](), Counter[str](), Counter[str]()
     began_s = time.perf_counter()
     while steps < options.steps and number < options.first + options.episodes:
-        given = episode(options.seed, number, kinds)
+        given = episode(options.seed, number, kinds, options.course)
         run = player.play(given)
         steps += run.steps
         happened.update(fault.kind for fault in given.faults)
@@ -85,7 +85,7 @@ def replayed(player: Player, path: Path) -> dict[str, Any]:
         given = Episode.from_json(
             finding.get("shrunk") or {name: finding[name] for name in Episode.__dataclass_fields__}
         )
-        run = player.play(given, compared=given.minutes == EPISODE_MIN, crash_at=finding.get("boundary"))
+        run = player.play(given, compared=given.minutes >= EPISODE_MIN, crash_at=finding.get("boundary"))
         steps += run.steps
         found += [vars(violation) for violation in run.violations[:1]]
     return {"commit": commit(), "steps": steps, "violations": len(found), "found": found}
@@ -128,6 +128,9 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="number of the first episode")
     parser.add_argument("--episodes", type=int, default=1_000_000, help="play no more than so many")
     parser.add_argument("--json", type=Path)
+    parser.add_argument(
+        "--course", choices=[WAVES, SLOW, STEADY], default=WAVES, help="of the load; not of waves: a day"
+    )
     parser.add_argument("--only", nargs="+", choices=list(KINDS), metavar="KIND")
     parser.add_argument("--without", nargs="+", choices=list(KINDS), metavar="KIND", default=[])
     parser.add_argument("--plant", choices=list(PLANTS), help="plant a bug, and end when it is found")

@@ -26,7 +26,11 @@ LEARNED = ("daedalus", "perdix")
 # How every episode ends: hardly any load, until what waited is done and the fewest workers run; then up to a plateau.
 # So all runs come to it the same way.
 STORM_MIN, IDLE_MIN, RAMP_MIN, PLATEAU_MIN = 50, 35, 20, 20
-EPISODE_MIN = STORM_MIN + IDLE_MIN + RAMP_MIN + PLATEAU_MIN
+END_MIN = IDLE_MIN + RAMP_MIN + PLATEAU_MIN
+EPISODE_MIN = STORM_MIN + END_MIN
+DAY_MIN = 24 * 60 + END_MIN
+# What the load does before the end: waves of up to an hour, one of a day, or none
+WAVES, SLOW, STEADY = "waves", "slow", "steady"
 IDLE = 0.03  # of the high load
 CLIMATES = 16
 OVER_HTTP = frozenset({11, 12, 13})  # whose jobs are read over a Prometheus' HTTP API
@@ -55,7 +59,7 @@ class Load:
             per_s = self.low_per_s + (self.high_per_s - self.low_per_s) * wave
             left_min = (self.ends_s - at_s) / MINUTE_S
             risen = np.clip((RAMP_MIN + PLATEAU_MIN - left_min) / RAMP_MIN, IDLE, 1.0)
-            return np.where(left_min < IDLE_MIN + RAMP_MIN + PLATEAU_MIN, self.high_per_s * risen, per_s)
+            return np.where(left_min < END_MIN, self.high_per_s * risen, per_s)
 
         return rates
 
@@ -79,24 +83,32 @@ class Place:
         )
 
 
-def places(number: int, folder: Path, *, jobs: int = 2, minutes: int = EPISODE_MIN) -> tuple[Place, ...]:
-    """Return the jobs of climate ``number``; the same number is the same climate."""
+def places(
+    number: int, folder: Path, *, jobs: int = 2, minutes: int = EPISODE_MIN, course: str = WAVES
+) -> tuple[Place, ...]:
+    """Return the jobs of climate ``number``; the same number is the same climate.
+
+    ``course``: of the load before an episode's end: :data:`WAVES`, :data:`SLOW` or :data:`STEADY`.
+    """
     rng = np.random.default_rng([99, number])
     found = []
     for index in range(jobs):
         name = f"job-{index}"
         kind = ("flink", "kubernetes", "twin")[(number + index) % 3]
         learns = LEARNED[index % len(LEARNED)]
-        policy = learns if (number + index) % 4 == 0 else str(rng.choice(LIGHT))
+        policy = learns if course != WAVES or (number + index) % 4 == 0 else str(rng.choice(LIGHT))
         low = float(rng.uniform(0.7, 1.6)) * PER_WORKER
         high = float(rng.uniform(4.2, 5.2)) * PER_WORKER
-        load = Load(
-            low, high, float(rng.choice([1_800.0, 2_700.0, 3_600.0])), START_S + max(minutes, EPISODE_MIN) * MINUTE_S
-        )
+        period_s = float(rng.choice([1_800.0, 2_700.0, 3_600.0]))
+        if course == SLOW:
+            period_s = 24.0 * 3_600.0
+        elif course == STEADY:
+            low += (high - low) * (number % 5) / 4
+        load = Load(low, low if course == STEADY else high, period_s, START_S + max(minutes, EPISODE_MIN) * MINUTE_S)
         job = StreamJob(
             name=name,
             bounds=Bounds(minimum=1, maximum=MAXIMUM - int(rng.integers(0, 2))),
-            objectives=Objectives(rescales_per_day=FEW if number in LIMITED else MANY),
+            objectives=Objectives(rescales_per_day=FEW if number in LIMITED and course == WAVES else MANY),
             policy=PolicySettings(name=policy, options={"tolerance": 0.0} if policy == EXACT else {}),
             target=_target(kind, name, folder, ready=number % 2 == 0),
             mode="act",

@@ -10,7 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.storm.climate import CLIMATES, EPISODE_MIN, OVER_HTTP, STORM_MIN, WITH_OPERATORS, places
+from benchmarks.storm.climate import (
+    CLIMATES,
+    DAY_MIN,
+    EPISODE_MIN,
+    OVER_HTTP,
+    STORM_MIN,
+    WAVES,
+    WITH_OPERATORS,
+    places,
+)
 from benchmarks.storm.faults import KINDS, NOT_OVER_HTTP, OF_PROMETHEUS, Fault, drawn
 from benchmarks.storm.flow import FLOW, flow_job
 from benchmarks.storm.oracles.judge import Violation
@@ -32,6 +41,12 @@ class Episode:
     faults: tuple[Fault, ...]
     minutes: int = EPISODE_MIN
     apart: bool = False  # whether each process knows its own boot only, as one on a machine of its own does
+    course: str = WAVES  # of the load, see :mod:`benchmarks.storm.climate`
+
+    @property
+    def with_operators(self) -> bool:
+        """Whether loops size the operators of a third job: of waves only."""
+        return self.climate in WITH_OPERATORS and self.course == WAVES
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON-serialisable values."""
@@ -43,18 +58,22 @@ class Episode:
         return cls(**{**given, "faults": tuple(Fault.from_json(fault) for fault in given["faults"])})
 
 
-def episode(seed: int, number: int, kinds: Collection[str] = frozenset(KINDS)) -> Episode:
-    """Return episode ``number`` of a seed: the same for the same numbers and kinds."""
+def episode(seed: int, number: int, kinds: Collection[str] = frozenset(KINDS), course: str = WAVES) -> Episode:
+    """Return episode ``number`` of a seed: the same for the same numbers, kinds and course of the load.
+
+    Any course but waves is that of a whole day under one controller.
+    """
     rng = np.random.default_rng([seed, number])
     climate = int(rng.integers(CLIMATES))
-    controllers = int(rng.choice([1, 1, 2, 2, 2, 3]))
+    controllers = int(rng.choice([1, 1, 2, 2, 2, 3])) if course == WAVES else 1
     names = [f"c{k}" for k in range(controllers)]
     jobs = [f"job-{k}" for k in range(JOBS)]
-    if climate in WITH_OPERATORS:
+    if climate in WITH_OPERATORS and course == WAVES:
         jobs, names = [FLOW, *jobs], [*names, *(f"o{k}" for k in range(controllers))]
     never = NOT_OVER_HTTP if climate in OVER_HTTP else OF_PROMETHEUS
     faults = drawn(rng, STORM_MIN, jobs, names, frozenset(kinds) - never)
-    return Episode(climate, controllers, faults, apart=bool(rng.random() < APART))
+    minutes = EPISODE_MIN if course == WAVES else DAY_MIN
+    return Episode(climate, controllers, faults, minutes, apart=bool(rng.random() < APART), course=course)
 
 
 @dataclass
@@ -82,7 +101,7 @@ class Player:
         with tempfile.TemporaryDirectory(dir=SHM if SHM.is_dir() else None) as name:
             folder = Path(name)
             world = World(
-                places(given.climate, folder, jobs=JOBS, minutes=given.minutes),
+                places(given.climate, folder, jobs=JOBS, minutes=given.minutes, course=given.course),
                 given.faults,
                 folder,
                 controllers=given.controllers,
@@ -91,7 +110,7 @@ class Player:
                 calm=calm,
                 wrapped=self.wrap,
                 crash_at=crash_at,
-                flow=flow_job(given.climate) if given.climate in WITH_OPERATORS else None,
+                flow=flow_job(given.climate) if given.with_operators else None,
             )
             return world.run()
 

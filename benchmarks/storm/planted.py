@@ -19,8 +19,10 @@ from benchmarks.storm.episodes import Wrap
 from benchmarks.storm.process import SOFT_DEADLINE_S, Process
 from perdix.control import champions as control_champions
 from perdix.control import decide, learn, lease, observe, serving, sources, tenure
+from perdix.control import plan as control_plan
 from perdix.control.adoption import adopt
 from perdix.control.champions import Champions, ChampionSource
+from perdix.control.decide import Circumstances, Verdict
 from perdix.control.fleet_report import FleetReport
 from perdix.control.job_memory import JobMemory
 from perdix.control.operators import loop as operators_loop
@@ -31,7 +33,7 @@ from perdix.control.state import ledger as state_ledger
 from perdix.control.tenure import Tenure
 from perdix.control.watching import Watched
 from perdix.models.registry import FLEET_MODELS
-from perdix.policies.contract import Reason
+from perdix.policies.contract import Policy, Reason, Situation
 from perdix.policies.dataflow.asking import decided
 from perdix.policies.dataflow.contract import DataflowDecision, DataflowPolicy, DataflowSituation
 from perdix.policies.dataflow.holding import hold
@@ -313,6 +315,21 @@ def no_day_ends() -> AbstractContextManager[Wrap]:
     return _patched(decide, "_budget", lambda decision, *_: decision)
 
 
+def to_and_fro() -> AbstractContextManager[Wrap]:
+    """Let every tenth tick of a job that nothing is wanted of add a worker, or take one away."""
+    number = itertools.count(1)
+
+    def restless(policy: Policy, situation: Situation, circumstances: Circumstances) -> Verdict:
+        found = decide.decide(policy, situation, circumstances)
+        if next(number) % 10 or not found.decision.reason.finds_enough or not circumstances.running.settled:
+            return found
+        step = 1 if situation.scale_out < situation.bounds.maximum else -1
+        other = {"scale_out": situation.scale_out + step, "reason": Reason.SCALE_OUT if step > 0 else Reason.SCALE_IN}
+        return replace(found, decision=replace(found.decision, **other))
+
+    return _patched(control_plan, "decide", restless)
+
+
 def operators_halved() -> AbstractContextManager[Wrap]:
     """Let a policy that sizes operators halve all of them once, at its tenth look."""
     number = itertools.count(1)
@@ -369,6 +386,7 @@ PLANTS: Mapping[str, Callable[[], AbstractContextManager[Wrap]]] = {
     "nothing seen": nothing_seen_raises,
     "least": least_after_a_restart,
     "first champion": first_champion_kept,
+    "to and fro": to_and_fro,
     "halved": operators_halved,
     "invalid": operators_sized_by_nobody,
     "pods": pods_that_exist,

@@ -12,7 +12,7 @@ from pathlib import Path
 from sqlalchemy.exc import SQLAlchemyError
 
 from benchmarks.storm.boundaries import Boundaries
-from benchmarks.storm.climate import EPISODE_MIN, IDLE_MIN, MINUTE_S, START_S, STORM_MIN, Place
+from benchmarks.storm.climate import END_MIN, EPISODE_MIN, IDLE_MIN, MINUTE_S, START_S, Place
 from benchmarks.storm.controller import Controller
 from benchmarks.storm.deployment import Deployment
 from benchmarks.storm.disk import files
@@ -51,6 +51,7 @@ class Run:
     rows: int
     idle: Mapping[str, int]  # workers when idleness ends
     struck: frozenset[Fault]  # faults that somebody met
+    kept: Mapping[str, float]  # workers on average in a day's quiet hours
 
 
 class World:
@@ -79,6 +80,7 @@ class World:
         flow: FlowPlace | None = None,
     ) -> None:
         self.weather = weather = Weather(tuple(faults))
+        self.minutes = minutes
         self._end_s = START_S + minutes * MINUTE_S
         self._url = f"sqlite:///{folder / 'state.db'}"
         self._calm = calm
@@ -128,7 +130,8 @@ class World:
         ends = self._sizes()
         found = tuple(self.watch.found)
         made, struck = self.watch.decisions, frozenset(self.weather.struck)
-        return Run(self._steps, found, ends, made, self.boundaries.passed, rows, dict(self.idle), struck)
+        kept, passed = self.watch.kept, self.boundaries.passed
+        return Run(self._steps, found, ends, made, passed, rows, dict(self.idle), struck, kept)
 
     def _sizes(self) -> dict[str, int]:
         """Return the workers of each job; of one whose operators are sized, their instances."""
@@ -178,7 +181,7 @@ class World:
         weather = self.weather
         weather.now_s = max(weather.now_s, first.next_s)
         self.hosts.boot(self.controllers)
-        if not self.idle and weather.minute >= STORM_MIN + IDLE_MIN:
+        if not self.idle and weather.minute >= max(self.minutes, EPISODE_MIN) - END_MIN + IDLE_MIN:
             self.idle = self._sizes()
         self._step(first)
         late = max(weather.now_s - first.next_s, 0.0)

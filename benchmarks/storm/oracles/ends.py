@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.storm.climate import EXACT, LEARNED, MANY, MAXIMUM
 from benchmarks.storm.oracles.operators import Operators
+from benchmarks.storm.oracles.rest import Rest
 from perdix.control.state.ledger import Entry, State
 from perdix.control.state.store import StateStore
 from perdix.models.recovery.observation import TIMEOUT_S
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from benchmarks.storm.world import Run
 
 
-class Ends(Operators):
+class Ends(Operators, Rest):
     """The oracles of ends."""
 
     def ended(self, auditor: StateStore, calm: Run | None, alone: Mapping[str, Sequence[object]]) -> None:
@@ -32,6 +33,7 @@ class Ends(Operators):
             self._once_each(deployment)
             self._reported_truly(deployment, entries)
             self._turned_out(name, entries)
+            self._rests(deployment, entries, calm)
             if calm is not None:
                 self._ends_well(deployment, calm.ends[name])
                 idle, least = self._world.idle.get(name, 0), calm.idle.get(name, MAXIMUM)

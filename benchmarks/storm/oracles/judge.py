@@ -37,6 +37,7 @@ class Judge:
         self.found: list[Violation] = []
         self.remembers = True
         self.decisions: dict[str, list[tuple[int, int, str]]] = {}
+        self._ran: dict[str, list[int]] = {}  # workers after each tick of a day's quiet hours
         self._served_min: dict[str, float] = {}
         self._made_s: dict[str, float] = {}  # of decisions that were asked for: when they were made, whatever its clock
 

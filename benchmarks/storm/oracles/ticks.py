@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from benchmarks.storm.faults import KINDS
-from benchmarks.storm.oracles.judge import SLEPT_S, Judge
+from benchmarks.storm.oracles.judge import SLEPT_S
+from benchmarks.storm.oracles.rest import Rest
 from benchmarks.storm.registry import BROKEN, champion_at
 from perdix.control.fleet_report import FleetReport
 from perdix.control.reconcile import Event
@@ -23,7 +24,7 @@ WELL = frozenset({Status.ACTING})
 NOTED = {Event.APPLIED: State.APPLIED, Event.CONFIRMED: State.CONFIRMED}
 
 
-class Ticks(Judge):
+class Ticks(Rest):
     """The oracles of ticks."""
 
     def ticked(self, report: FleetReport, auditor: StateStore, lasted_s: float) -> None:
@@ -40,6 +41,7 @@ class Ticks(Judge):
             if tick.status in WELL:
                 self._served_min[name] = minute
             runs = deployments[name].twin.scale_out
+            self._kept(name, runs)
             pretended = weather.lying(name) or self._counts_unready(name, minute)
             if tick.event is Event.CONFIRMED and tick.running != runs and not slept and not pretended:
                 self._tell("ledger", f"{name}: confirmed at {tick.running}, {runs} run")
