@@ -324,8 +324,8 @@ def to_and_fro() -> AbstractContextManager[Wrap]:
         if next(number) % 10 or not found.decision.reason.finds_enough or not circumstances.running.settled:
             return found
         step = 1 if situation.scale_out < situation.bounds.maximum else -1
-        other = {"scale_out": situation.scale_out + step, "reason": Reason.SCALE_OUT if step > 0 else Reason.SCALE_IN}
-        return replace(found, decision=replace(found.decision, **other))
+        wanted, reason = situation.scale_out + step, Reason.of_change(situation.scale_out, situation.scale_out + step)
+        return replace(found, decision=replace(found.decision, scale_out=wanted, reason=reason))
 
     return _patched(control_plan, "decide", restless)
 
