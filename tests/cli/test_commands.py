@@ -15,6 +15,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from rich.text import Text
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from perdix.cli.known_errors import known_errors
@@ -416,6 +418,15 @@ def test_every_command_has_an_example_in_its_help() -> None:
         assert f"Example: perdix {registered.name}" in f"{registered.callback.__doc__}{registered.epilog}", (
             registered.name
         )
+
+
+def test_no_word_of_a_help_is_taken_for_markup() -> None:
+    commands = dict(get_command(app).commands)  # type: ignore[attr-defined]
+    commands |= commands.pop("replay").commands
+    for name, command in commands.items():
+        for option in command.params:
+            text = str(getattr(option, "help", None) or "")
+            assert Text.from_markup(text).plain == text, (name, option.name)
 
 
 def test_the_version_is_that_of_the_installed_package() -> None:

@@ -39,7 +39,7 @@ AsWorkersOption = Annotated[
     bool, typer.Option("--global", help="Also the workers of a system where each runs every operator (Timely).")
 ]
 CurvesOption = Annotated[
-    Path | None, typer.Option("--curves", help="JSON: operator to [[instances, records/s], ...] seen before.")
+    Path | None, typer.Option("--curves", help="JSON: operator to pairs of instances and records/s, seen before.")
 ]
 WriteCurvesOption = Annotated[
     Path | None, typer.Option("--write-curves", help="Write what these epochs add to --curves, for the next time.")
