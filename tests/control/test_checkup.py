@@ -153,6 +153,7 @@ def test_a_job_that_shows_nothing_at_all_may_not_run(face: PrometheusFace) -> No
     found = checked(a_job(face, job_name="x", namespace="y", topic="z"))
     assert "no query finds a series: does the job run" in found.problem
     assert found.fix == "start the job, or correct prometheus.selector"
+    assert not [query.fix for query in found.queries if "publish it" in query.fix], "not before the job is found"
 
 
 def test_what_cannot_be_is_counted_and_told_with_its_range(face: PrometheusFace) -> None:

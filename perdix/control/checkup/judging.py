@@ -71,7 +71,8 @@ def judged(
     each = {metric: _judged(seen, fact) for metric, fact in facts.items()}
     if all(fact.verdict in {Verdict.MISSING, Verdict.UNANSWERABLE} for fact in each.values()):
         nothing = "no query finds a series: does the job run, and is this the Prometheus that scrapes it?"
-        return tuple(each.values()), (nothing, "start the job, or correct prometheus.selector")
+        unfixed = [replace(fact, fix="") if fact.verdict is Verdict.MISSING else fact for fact in each.values()]
+        return tuple(unfixed), (nothing, "start the job, or correct prometheus.selector")
     shown = observe(job, _Given(Reading(aligned)), now_s, since_s, TICK_S, ranges=ranges)
     each = _held_together(seen, each, shown)
     unexplained = shown.quality.blind and all(fact.ok for fact in each.values())
