@@ -24,7 +24,7 @@ from perdix.control.state.journal import JobStatus, Status
 from perdix.control.state.schema import cause_of
 from perdix.control.tenure import SHORTEST_S, Tenure
 from perdix.control.tick import Begun, begin
-from perdix.control.tick_io import Ready, ServesElsewhere, TickIO, TickReport
+from perdix.control.tick_io import Ready, TickIO, TickReport
 from perdix.settings.plain_error import presentable
 from perdix.settings.stream_job import StreamJob
 
@@ -76,7 +76,7 @@ def serve_elsewhere(jobs: Sequence[StreamJob], io: TickIO, turn: Turn) -> Part:
     return replace(part, reports={name: report.in_short() for name, report in part.reports.items()})
 
 
-def served_by(crew: ServesElsewhere, jobs: Sequence[StreamJob], turn: Turn) -> Part:
+def served_by(crew: FleetCrew, jobs: Sequence[StreamJob], turn: Turn) -> Part:
     """Tick jobs in the processes of a crew; jobs of one that fails are broken for this tick, with the reason."""
     part = Part()
     with closing(crew.turn(jobs, turn)) as outcomes:

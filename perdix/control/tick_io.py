@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from perdix.control.calls import Call, Result
 from perdix.control.champions import ChampionSource
-from perdix.control.clock import HostClock, Moment
+from perdix.control.clock import Moment
 from perdix.control.memories import Memories
 from perdix.control.reconcile import Event
 from perdix.control.sources import MetricsSource
@@ -22,6 +21,10 @@ from perdix.policies.contract import Decision, Policy
 from perdix.settings.stream_job import StreamJob
 from perdix.targets.contract import Target
 
+if TYPE_CHECKING:
+    from perdix.control.read_ahead import ReadAhead
+    from perdix.control.serving import FleetCrew
+
 OUTLOOKS_S = (60.0, 300.0, 900.0)  # horizons of which the journal keeps the forecast
 OUTLOOK_S = 60.0  # mean over the minute that ends there: a single second of a forecast is nobody's plan
 UPPER = 0.95
@@ -30,29 +33,6 @@ UPPER = 0.95
 def policy_of(job: StreamJob) -> Policy:
     """Return the policy that a job's settings name."""
     return build_policy(job.policy.name, job.policy.options)
-
-
-class AsksAhead(Protocol):
-    """Asks servers for many jobs at once (:class:`perdix.control.read_ahead.ReadAhead`)."""
-
-    def served(
-        self,
-        batches: Iterable[Sequence[StreamJob]],
-        io: TickIO,
-        clock: HostClock,
-        serve: Callable[[Ready], Iterable[Result | Call[Result]]],
-    ) -> Iterator[Result]:
-        """Serve jobs as soon as their servers have answered, and yield what that gives."""
-
-
-class ServesElsewhere(Protocol):
-    """Serves jobs in other processes (:class:`perdix.control.crew.Crew`)."""
-
-    def wanted_for(self, jobs: int) -> bool:
-        """Whether so many jobs are better served there."""
-
-    def turn(self, jobs: Sequence[StreamJob], turn: Any) -> Generator[Any, None, None]:
-        """Serve the jobs, and yield what came of it, or who was lost."""
 
 
 @dataclass(frozen=True)
@@ -80,9 +60,9 @@ class TickIO:
     # decide by what is measured alone: only the guards then ask what was learned
     believes: bool = True
     # Asks for many jobs at once; ``None``: each job's tick asks for itself, one after the other
-    ahead: AsksAhead | None = None
+    ahead: ReadAhead | None = None
     # Serves large fleets in processes of their own; ``None``: this one serves them all
-    crew: ServesElsewhere | None = None
+    crew: FleetCrew | None = None
 
 
 @dataclass(frozen=True)
