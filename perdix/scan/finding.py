@@ -7,11 +7,12 @@ Belongs here: what is asked to find them, and what each is called. Does not belo
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Protocol, get_args
+from typing import Final, get_args
 
 import numpy as np
 
 from perdix.settings.stream_job import Engine
+from perdix.telemetry.prometheus import Prometheus
 from perdix.telemetry.prometheus_answers import PrometheusError
 from perdix.telemetry.queries import EngineQueries, JobNaming
 from perdix.telemetry.series import Series
@@ -26,15 +27,6 @@ _UNNAMEABLE: Final = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 Labels = tuple[tuple[str, str], ...]
-
-
-class Asks(Protocol):
-    """Whoever answers range queries, as :class:`perdix.telemetry.prometheus.Prometheus` does."""
-
-    def query_range(
-        self, promql: str, start_s: float, end_s: float, step_s: float, *, lookback_s: float | None = None
-    ) -> list[Series]:
-        """Return the series of a query at ``start_s``, ``start_s + step_s``, ... up to ``end_s``, epoch seconds."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +57,7 @@ class Found:
     notes: tuple[str, ...]
 
 
-def find_jobs(client: Asks, engines: Mapping[str, EngineQueries], now_s: float, days: float) -> Found:
+def find_jobs(client: Prometheus, engines: Mapping[str, EngineQueries], now_s: float, days: float) -> Found:
     """Return the jobs that had metrics within the last ``days``.
 
     A query that the server refuses for one engine is a note; the other engines are asked all the same.
@@ -94,7 +86,7 @@ def find_jobs(client: Asks, engines: Mapping[str, EngineQueries], now_s: float, 
     return Found(named_apart(jobs), tuple(notes))
 
 
-def _of_engine(client: Asks, engine: str, naming: JobNaming, span: tuple[float, float, float]) -> list[FoundJob]:
+def _of_engine(client: Prometheus, engine: str, naming: JobNaming, span: tuple[float, float, float]) -> list[FoundJob]:
     start_s, end_s, now_s = span
     seen: dict[Labels, tuple[float, float]] = {}
     asked = [client.query_range(naming.running(), start_s, end_s, HOUR_S)]
@@ -114,7 +106,7 @@ def _of_engine(client: Asks, engine: str, naming: JobNaming, span: tuple[float, 
     ]
 
 
-def _scrape_intervals(client: Asks, naming: JobNaming, start_s: float, now_s: float) -> dict[Labels, float]:
+def _scrape_intervals(client: Prometheus, naming: JobNaming, start_s: float, now_s: float) -> dict[Labels, float]:
     """Return how often each job is scraped: by the most samples in ten minutes, at some moments of the time."""
     duration = f"{COUNTED_S:.0f}s"
     found = client.query_range(naming.scraped(duration), start_s, now_s, max((now_s - start_s) / 6.0, 1.0))

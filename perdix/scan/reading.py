@@ -7,14 +7,14 @@ at a step fifteen times as long as the job's own.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from typing import Final
 
-from perdix.scan.finding import DAY_S, Asks, FoundJob
+from perdix.scan.finding import DAY_S, FoundJob
 from perdix.settings.stream_job import MOST_WORKERS, Bounds
 from perdix.telemetry.alignment import align
 from perdix.telemetry.metrics import CPU, LAG, LATENCY, SCALE_OUT, THROUGHPUT, UPTIME, WORKLOAD
 from perdix.telemetry.plausible import plausible_ranges, screened
-from perdix.telemetry.prometheus import POINTS_PER_PAGE, Asked, Pulled
+from perdix.telemetry.prometheus import POINTS_PER_PAGE, Asked, Prometheus
 from perdix.telemetry.prometheus_answers import PrometheusError
 from perdix.telemetry.queries import EngineQueries
 from perdix.telemetry.query_text import rate_window_s
@@ -29,13 +29,6 @@ ALL_WORKERS: Final = "all"
 SCRAPES: Final = rate_window_s(1.0)  # in the range of a rate
 
 
-class Pulls(Asks, Protocol):
-    """Whoever answers for several metrics of a job at once, as :class:`perdix.telemetry.prometheus.Prometheus` does."""
-
-    def pull_jobs(self, queries: EngineQueries, asked: Asked) -> dict[str, Pulled | PrometheusError]:
-        """Return job -> what was read of it."""
-
-
 @dataclass(frozen=True)
 class Past:
     """What was read of a job."""
@@ -46,7 +39,7 @@ class Past:
 
 
 def read_past(
-    client: Pulls,
+    client: Prometheus,
     queries: EngineQueries,
     job: FoundJob,
     now_s: float,
@@ -81,7 +74,7 @@ def read_past(
 
 @dataclass(frozen=True)
 class _Asked:
-    client: Pulls
+    client: Prometheus
     queries: EngineQueries
     job: FoundJob
     start_s: float

@@ -7,12 +7,13 @@ from typing import Final
 import numpy as np
 
 from perdix.scan.document import Scan
-from perdix.scan.finding import ENGINES, HOUR_S, Asks, Found, FoundJob, Labels, find_jobs, labels_of, named_apart
+from perdix.scan.finding import ENGINES, HOUR_S, Found, FoundJob, Labels, find_jobs, labels_of, named_apart
 from perdix.scan.judging import Wanted, connected, judge_jobs
 from perdix.scan.saving import WorkerPrice
 from perdix.scan.topics import TOPIC, with_topics
 from perdix.scan.with_perdix import looks_every_s
 from perdix.settings.stream_job import MOST_WORKERS
+from perdix.telemetry.prometheus import Prometheus
 from perdix.telemetry.prometheus_answers import PrometheusError
 from perdix.telemetry.queries import EngineQueries, JobNaming, load_queries
 from perdix.telemetry.series import Series
@@ -73,7 +74,7 @@ MOST: Final = 100 * MOST_WORKERS  # more partitions are a fault of the metrics, 
 
 
 def with_partitions(
-    client: Asks, queries: EngineQueries, jobs: Sequence[FoundJob], now_s: float
+    client: Prometheus, queries: EngineQueries, jobs: Sequence[FoundJob], now_s: float
 ) -> tuple[tuple[FoundJob, ...], tuple[str, ...]]:
     """Return the jobs of one engine with the partitions of their sources, and in words what could not be asked.
 
@@ -100,7 +101,7 @@ def with_partitions(
     return tuple(found), ()
 
 
-def _of_topics(client: Asks, naming: JobNaming, jobs: Sequence[FoundJob], now_s: float) -> dict[str, int | None]:
+def _of_topics(client: Prometheus, naming: JobNaming, jobs: Sequence[FoundJob], now_s: float) -> dict[str, int | None]:
     if not any(job.topic for job in jobs):
         return {}
     answer = client.query_range(naming.partitions_of_topics, now_s, now_s, HOUR_S)

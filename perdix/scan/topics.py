@@ -7,9 +7,8 @@ from typing import Final
 import numpy as np
 
 from perdix.scan.finding import DAY_S, HOUR_S, FoundJob
-from perdix.scan.reading import Pulls
 from perdix.telemetry.metrics import THROUGHPUT, WORKLOAD
-from perdix.telemetry.prometheus import Asked, Pulled
+from perdix.telemetry.prometheus import Asked, Prometheus, Pulled
 from perdix.telemetry.prometheus_answers import PrometheusError
 from perdix.telemetry.queries import EngineQueries
 from perdix.telemetry.query_text import rate_window_s
@@ -23,7 +22,7 @@ INTERNAL: Final = ("-changelog", "-repartition", "__")  # topics of Kafka Stream
 
 
 def with_topics(
-    client: Pulls, queries: EngineQueries, jobs: Sequence[FoundJob], now_s: float, days: float
+    client: Prometheus, queries: EngineQueries, jobs: Sequence[FoundJob], now_s: float, days: float
 ) -> tuple[tuple[FoundJob, ...], tuple[str, ...]]:
     """Return the jobs of one engine with the topics whose rates are theirs, and in words what could not be asked."""
     end_s = np.floor(now_s / HOUR_S) * HOUR_S
