@@ -18,7 +18,7 @@ from perdix.scan.finding import FoundJob, find_jobs
 from perdix.scan.reading import read_past
 from perdix.scan.scanning import with_partitions
 from perdix.scan.topics import with_topics
-from perdix.telemetry.prometheus import Asked, Pulled
+from perdix.telemetry.prometheus import Asked, Prometheus, Pulled
 from perdix.telemetry.queries import EngineQueries, load_queries
 from perdix.telemetry.series import Series
 from perdix.telemetry.window import Values
@@ -50,7 +50,7 @@ class Answer:
 
 
 @dataclass
-class Recorder:
+class Recorder(Prometheus):
     """A client that notes what it is asked, and answers nothing."""
 
     asked: list[tuple[str, float, float, float, float | None]] = field(default_factory=list)
