@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Protocol
 
 from perdix.control.clock import HostClock
 from perdix.control.fleet import SOFT_DEADLINE_S, tick_fleet
@@ -12,20 +11,13 @@ from perdix.control.job_files import JobFiles
 from perdix.control.tick_io import TickIO
 
 
-class Stop(Protocol):
-    """Something that says when to stop; :class:`threading.Event` is one."""
-
-    def wait(self, timeout: float) -> bool:
-        """Wait up to ``timeout`` seconds; return whether it is time to stop."""
-
-
 def run(
     jobs: Callable[[], JobFiles],
     io: TickIO,
     clock: HostClock,
     *,
     holder: str,
-    stop: Stop | None = None,
+    stop: threading.Event | None = None,
     ticks: int | None = None,
     soft_deadline_s: float = SOFT_DEADLINE_S,
     heartbeat: Path | None = None,

@@ -5,13 +5,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
 from perdix.control.clock import Clock
 from perdix.control.sources import MetricsSource, SourceError
-from perdix.profiling.live.commands import CommandError
+from perdix.profiling.live.commands import CommandError, Load
 from perdix.profiling.measuring import mean
 from perdix.settings.plain_error import PlainError
 from perdix.settings.stream_job import StreamJob
@@ -24,19 +23,6 @@ READS_S, RETRIES_S = 60.0, 5.0  # for which metrics may be unreadable, and betwe
 RESCALED_S = 300.0  # that a rescale may take, Flink's cooldown included
 DRAINED_S = 1_800.0  # that a backlog may take
 NEWEST_S = 60.0  # in which a lag counts as that of now
-
-
-class RunningLoad(Protocol):
-    """Records that arrive. Raises nothing but :class:`~perdix.profiling.live.commands.CommandError`."""
-
-    def at(self, rate_per_s: float) -> None:
-        """Let so many records/s arrive from now on, and no others."""
-
-    def check(self) -> None:
-        """Raise when they no longer arrive."""
-
-    def stop(self) -> None:
-        """Let nothing arrive any more; may be called twice."""
 
 
 class LiveError(PlainError):
@@ -60,7 +46,7 @@ class LiveJob:
     # source, target: its metrics, and the cluster
     source: MetricsSource
     target: Target
-    load: RunningLoad  # what arrives
+    load: Load  # what arrives
     # clock, pause: epoch seconds, and a wait of so many seconds
     clock: Clock
     pause: Callable[[float], None] = time.sleep
