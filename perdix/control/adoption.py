@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from perdix.control.champions import ChampionRow, ChampionSource
-from perdix.control.job_memory import Adopted, JobMemory, history_of, walked
+from perdix.control.job_memory import Adopted, JobMemory, Taken, history_of, walked
 from perdix.models.capacity.scale_outs import ScaleOuts
 from perdix.models.drift import DriftState
 from perdix.models.forecasting.forecaster import Forecaster, forecaster_from_state
@@ -31,45 +31,36 @@ def adopt(memory: JobMemory, champions: ChampionSource, job: str) -> tuple[JobMe
     for name, take in _TAKEN_IN.items():
         fleet = champions.fleet(name)
         row = fleet.rows.get(job)
-        if row is None and not fleet.known:
+        if row is None:
+            if name == FORECAST and fleet.known:
+                memory = replace(memory, champion=None, drift=DriftState.untried(), wape=None, horizon_wape=None)
             continue
         try:
             memory = take(memory, row, fleet.shared)
         except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
-            version = row.version if row else 0
-            notes.append(f"{name} version {version} cannot be used for this job: {error}; what was in use stays")
+            notes.append(f"{name} version {row.version} cannot be used for this job: {error}; what was in use stays")
     return memory, tuple(notes)
 
 
 def is_another(before: Adopted | None, now: Adopted | None) -> bool:
     """Return whether a champion forecaster was taken in between two looks at a memory."""
-    return now is not None and (before is None or not _same(before.version, before.digest, now))
+    return now is not None and (before is None or not before.is_of(now))
 
 
-def _same(version: int, digest: str, row: ChampionRow | Adopted) -> bool:
-    """Return whether what is in use was taken from a row: by its digest, too, for another registry counts alike.
-
-    What was stored before digests were kept has none, and goes by its version.
-    """
-    return version == row.version and digest in ("", row.digest)
-
-
-def _adopt_forecaster(memory: JobMemory, row: ChampionRow | None, shared: Shared) -> JobMemory:
-    if row is None:
-        return replace(memory, champion=None, drift=DriftState.untried(), wape=None, horizon_wape=None)
+def _adopt_forecaster(memory: JobMemory, row: ChampionRow, shared: Shared) -> JobMemory:
     former = memory.champion
-    if former is not None and _same(former.version, former.digest, row):
+    if former is not None and former.is_of(row):
         known = former.forecaster.given(shared)  # after a restart they are still to be given
         if known is former.forecaster and former.digest:
             return memory
-        return replace(memory, champion=Adopted(known, row.version, row.digest))
+        return replace(memory, champion=Adopted(row.version, row.digest, forecaster=known))
     trained = forecaster_from_state(orjson.loads(row.state)).given(shared)
     share = usual_share(trained.record)
     forecaster = caught_up(trained, None if former is None else former.forecaster, memory.workload)
     drift = (DriftState.untried() if former is None else memory.drift).promoted(share)
     if former is not None and former.version == row.version:  # what that one forecast is not its own
         memory = replace(memory, scored_until_s=max(memory.scored_until_s, former.forecaster.end_s))
-    champion = Adopted(forecaster, row.version, row.digest)
+    champion = Adopted(row.version, row.digest, forecaster=forecaster)
     return replace(memory, champion=champion, drift=drift, wape=None, horizon_wape=None)
 
 
@@ -90,42 +81,38 @@ def caught_up(trained: Forecaster, former: Forecaster | None, workload: Tail | N
     return trained if workload is None else walked(trained, history_of(workload), CAUGHT_UP_PARTS)
 
 
-def _adopt_capacity(memory: JobMemory, row: ChampionRow | None, _: Shared) -> JobMemory:
-    if row is None:
-        return memory
-    if _same(memory.capacity_version, memory.capacity_digest, row):
-        return memory if memory.capacity_digest else replace(memory, capacity_digest=row.digest)
+def _adopt_capacity(memory: JobMemory, row: ChampionRow, _: Shared) -> JobMemory:
+    taken = Taken(row.version, row.digest)
+    if memory.capacity_from.is_of(row):
+        return memory if memory.capacity_from == taken else replace(memory, capacity_from=taken)
     trained = ScaleOuts.from_state(orjson.loads(row.state))
     # What this loop has seen itself is newer than any training set. The last stay of that is over, unless it is the one
     # that goes on here, which would count twice.
     goes_on = trained.scale_out == memory.capacity.scale_out
     over, idle = (trained.memory, trained.idle) if goes_on else (trained.typical, trained.idle_share)
     model = memory.capacity.believing(over.values(), idle) if memory.capacity.known else trained
-    return replace(memory, capacity=model, capacity_version=row.version, capacity_digest=row.digest)
+    return replace(memory, capacity=model, capacity_from=taken)
 
 
-def _adopt_profile(memory: JobMemory, row: ChampionRow | None, _: Shared) -> JobMemory:
+def _adopt_profile(memory: JobMemory, row: ChampionRow, _: Shared) -> JobMemory:
     """Take in what a profile taught; its failures count as those of the job itself do, which are not forgotten."""
-    if row is None:
-        return memory
-    if _same(memory.profile_version, memory.profile_digest, row):
-        return memory if memory.profile_digest else replace(memory, profile_digest=row.digest)
+    taken = Taken(row.version, row.digest)
+    if memory.profile_from.is_of(row):
+        return memory if memory.profile_from == taken else replace(memory, profile_from=taken)
     profiled = Profiled.from_state(orjson.loads(row.state))
     downtimes = memory.downtimes
     if profiled.downtime_s is not None:
         downtimes = downtimes.after_failures(profiled.downtime_s, profiled.failures)
-    taken = replace(memory, profile_version=row.version, profile_digest=row.digest)
-    return replace(taken, profiled=profiled, downtimes=downtimes)
+    return replace(memory, profiled=profiled, downtimes=downtimes, profile_from=taken)
 
 
-def _adopt_performance(memory: JobMemory, row: ChampionRow | None, _: Shared) -> JobMemory:
+def _adopt_performance(memory: JobMemory, row: ChampionRow, _: Shared) -> JobMemory:
     """Take in what sampling taught of the sizes of a worker; trees are grown when the loop first asks."""
-    if row is None:
-        return memory
-    if _same(memory.performance_version, memory.performance_digest, row):
-        return memory if memory.performance_digest else replace(memory, performance_digest=row.digest)
+    taken = Taken(row.version, row.digest)
+    if memory.performance_from.is_of(row):
+        return memory if memory.performance_from == taken else replace(memory, performance_from=taken)
     model = FittedPerformance.from_state(orjson.loads(row.state))
-    return replace(memory, performance=model, performance_version=row.version, performance_digest=row.digest)
+    return replace(memory, performance=model, performance_from=taken)
 
 
 _TAKEN_IN = {

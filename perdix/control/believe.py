@@ -173,11 +173,11 @@ def believe(
         why = _why_fallback(memory, champion)
         notes.append(f"fallback forecast: {why}")
     low, high = min(bounds.minimum, current), max(bounds.maximum, current)
-    versions = {FORECAST: forecast.version if forecast is not None else 0, CAPACITY: memory.capacity_version}
+    versions = {FORECAST: forecast.version if forecast is not None else 0, CAPACITY: memory.capacity_from.version}
     if memory.profiled is not None:
-        versions[LATENCY] = memory.profile_version
+        versions[LATENCY] = memory.profile_from.version
     if memory.performance is not None:
-        versions[PERFORMANCE] = memory.performance_version
+        versions[PERFORMANCE] = memory.performance_from.version
     acted_on = _tempered(memory, forecast, notes)
     capacities = memory.capacity.table(high, low, partitions=partitions)
     beliefs = Beliefs(champion, acted_on, capacities, versions, tuple(notes), foreseen=forecast)

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from perdix.control.champions import ChampionRow
 from perdix.control.decide import Avoided
 from perdix.control.followed import Followed
 from perdix.control.rejections import Rejections
@@ -76,15 +77,35 @@ Document = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Adopted:
-    """A champion forecaster as it stands after its updates, and the version of the fleet in which it was trained.
+class Taken:
+    """The champion's row that something was taken from."""
 
-    ``digest``: that of the row that it was taken from; empty where an earlier perdix stored it.
-    """
+    version: int = 0  # of the fleet in which it was trained; 0 where none was taken
+    digest: str = ""  # of the row; empty where none was taken, or an earlier perdix stored it
+
+    @classmethod
+    def stored(cls, document: Document) -> Taken:
+        """Return the row that :meth:`document` noted."""
+        return cls(int(document["version"]), str(document.get("digest", "")))
+
+    def document(self, state: Document) -> Document:
+        """Return the document of what was taken from the row, whose digest is left out if unknown."""
+        document = {"version": self.version, "state": state}
+        return {**document, "digest": self.digest} if self.digest else document
+
+    def is_of(self, row: ChampionRow | Taken) -> bool:
+        """Return whether it is that row: by its digest, too, for another registry counts alike.
+
+        What was stored before digests were kept has none, and goes by its version.
+        """
+        return self.version == row.version and self.digest in ("", row.digest)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adopted(Taken):
+    """A champion forecaster as it stands after its updates."""
 
     forecaster: Forecaster
-    version: int
-    digest: str = ""
 
 
 def walked(forecaster: Forecaster, history: Workload, parts: int) -> Forecaster:
@@ -116,15 +137,13 @@ class JobMemory:
     ``newest``: the workload of the last 20 minutes, in the parts in which ticks saw it: what is stored as it was before
     them becomes what it is by seeing them again.
     ``pending``: the champion's forecasts whose truth has not come, oldest first.
-    ``capacity_version``: the champion that the capacity model has taken in; 0 when none.
-    ``capacity_digest``, ``profile_digest``, ``performance_digest``: the digests of the rows that were taken in; empty
-    when none was, or an earlier perdix stored it.
+    ``capacity_from``, ``profile_from``, ``performance_from``: the champions that were taken in.
     ``drift``, ``wape``, ``horizon_wape``, ``scored_until_s``: whether the champion is trusted; the WAPE (1.0 = 100 %)
     of the newest forecast whose first minute has passed, and of the newest whose horizon has; and the origin (epoch
     seconds) of the former.
     ``policy``: name of the policy that asked for :attr:`policy_memory`.
-    ``profiled``, ``profile_version``, ``profile_learned_s``: what the job's profile taught, and the running job since;
-    the champion that it was taken from; and when it last learnt (epoch seconds).
+    ``profiled``, ``profile_learned_s``: what the job's profile taught, and the running job since; and when it last
+    learnt (epoch seconds).
     ``mix_share``: what workers of different sizes reach together, as a share of the sum of what they reached alone.
     ``followed``: rescales that others carried out, of a job that perdix only advises.
     ``minutes``: the workload of the last hours in minutes: how far ahead it can be foreseen, and how it would have been
@@ -141,8 +160,7 @@ class JobMemory:
     newest: tuple[Workload, ...] = ()
     pending: tuple[Forecast, ...] = ()
     capacity: ScaleOuts = field(default_factory=ScaleOuts)
-    capacity_version: int = 0
-    capacity_digest: str = ""
+    capacity_from: Taken = Taken()
     downtimes: Downtimes = field(default_factory=Downtimes)
     drift: DriftState = field(default_factory=DriftState.untried)
     wape: float | None = None
@@ -154,12 +172,10 @@ class JobMemory:
     policy_memory: Mapping[str, Any] = field(default_factory=dict)
     avoided: tuple[Avoided, ...] = ()
     profiled: Profiled | None = None
-    profile_version: int = 0
-    profile_digest: str = ""
+    profile_from: Taken = Taken()
     profile_learned_s: float = 0.0
     performance: PerformanceModel | None = None
-    performance_version: int = 0
-    performance_digest: str = ""
+    performance_from: Taken = Taken()
     mix_share: float = 1.0
     followed: Followed = field(default_factory=Followed)
     minutes: Tail | None = None
@@ -204,11 +220,11 @@ def recall(store: StateStore, job: str) -> Recalled:
     found = store.learned.recall(job, *KINDS)
     notes: list[str] = [item.note for item in found.values() if item.note]
     read = _Reader(found, notes)
-    capacity = read.part(CAPACITY, _capacity) or (ScaleOuts(), 0, "")
+    capacity = read.part(CAPACITY, _capacity) or (ScaleOuts(), Taken())
     drift = read.part(DRIFT, _drift) or (DriftState.untried(), None, None, 0.0)
     policy = found[POLICY.name].document or {}
-    profile = read.part(PROFILE, _profile) or (None, 0, 0.0, "")
-    performance = read.part(PERFORMANCE, _performance) or (None, 0, "")
+    profile = read.part(PROFILE, _profile) or (None, Taken(), 0.0)
+    performance = read.part(PERFORMANCE, _performance) or (None, Taken())
     workload = read.part(WORKLOAD, _rates)
     newest = read.part(NEWEST, _parts) or ()
     followed_by = _Since(newest, workload)
@@ -219,8 +235,7 @@ def recall(store: StateStore, job: str) -> Recalled:
         newest=newest,
         pending=tuple(store.learned.pending_forecasts(job)),
         capacity=capacity[0],
-        capacity_version=capacity[1],
-        capacity_digest=capacity[2],
+        capacity_from=capacity[1],
         downtimes=read.part(DOWNTIMES, Downtimes.from_state) or Downtimes(),
         drift=drift[0],
         wape=drift[1],
@@ -232,12 +247,10 @@ def recall(store: StateStore, job: str) -> Recalled:
         policy_memory=policy.get("memory", {}),
         avoided=read.part(AVOIDED, read_avoided) or (),
         profiled=profile[0],
-        profile_version=profile[1],
+        profile_from=profile[1],
         profile_learned_s=profile[2],
-        profile_digest=profile[3],
         performance=performance[0],
-        performance_version=performance[1],
-        performance_digest=performance[2],
+        performance_from=performance[1],
         mix_share=read.part(MIX, lambda document: float(document["share"])) or 1.0,
         followed=read.part(FOLLOWED, Followed.from_state) or Followed(),
         trust=read.part(TRUST, Trust.from_state) or Trust(),
@@ -260,7 +273,7 @@ def changed(job: str, memory: JobMemory, before: Mapping[str, Document]) -> dict
     that differs from job to job, and what was seen since is stored beside it.
     """
     documents: dict[Kind, Document] = {
-        CAPACITY: _taken(memory.capacity_version, memory.capacity_digest, memory.capacity.to_state()),
+        CAPACITY: memory.capacity_from.document(memory.capacity.to_state()),
         DOWNTIMES: memory.downtimes.to_state(),
         DRIFT: {
             "state": memory.drift.to_state(),
@@ -278,11 +291,10 @@ def changed(job: str, memory: JobMemory, before: Mapping[str, Document]) -> dict
     if memory.workload is not None:
         documents[WORKLOAD] = memory.workload.to_state()
     if memory.profiled is not None:
-        profile = _taken(memory.profile_version, memory.profile_digest, memory.profiled.to_state())
+        profile = memory.profile_from.document(memory.profiled.to_state())
         documents[PROFILE] = {**profile, "learned_s": memory.profile_learned_s}
     if memory.performance is not None:
-        model = memory.performance.to_state()
-        documents[PERFORMANCE] = _taken(memory.performance_version, memory.performance_digest, model)
+        documents[PERFORMANCE] = memory.performance_from.document(memory.performance.to_state())
     if memory.mix_share != 1.0:
         documents[MIX] = {"share": memory.mix_share}
     if memory.further_trust.made or memory.further_trust.judged:
@@ -302,24 +314,18 @@ def changed(job: str, memory: JobMemory, before: Mapping[str, Document]) -> dict
 def _large(job: str, memory: JobMemory, before: Mapping[str, Document]) -> dict[Kind, Document]:
     """Return the large documents that are due, and empty ones for what is no longer in use."""
     champion, now_s = memory.champion, memory.newest_s or 0.0
-    large: dict[Kind, tuple[int, str, Forecaster | Tail | None]] = {
-        CHAMPION: (0, "", None) if champion is None else (champion.version, champion.digest, champion.forecaster),
-        FALLBACK: (1, "", memory.fallback),
-        MINUTES: (1, "", memory.minutes),
+    large: dict[Kind, tuple[Taken, Forecaster | Tail | None]] = {
+        CHAMPION: (Taken(), None) if champion is None else (champion, champion.forecaster),
+        FALLBACK: (Taken(1), memory.fallback),
+        MINUTES: (Taken(1), memory.minutes),
     }
     documents: dict[Kind, Document] = {}
-    for kind, (version, digest, model) in large.items():
+    for kind, (taken, model) in large.items():
         if model is None:
             documents[kind] = {}
-        elif _due(job, before.get(kind.name), version, digest, now_s):
-            documents[kind] = {**_taken(version, digest, model.to_state()), "stored_s": now_s}
+        elif _due(job, before.get(kind.name), taken, now_s):
+            documents[kind] = {**taken.document(model.to_state()), "stored_s": now_s}
     return documents
-
-
-def _taken(version: int, digest: str, state: Document) -> Document:
-    """Return the document of a model and of the row that it was taken from, whose digest is left out if unknown."""
-    document = {"version": version, "state": state}
-    return {**document, "digest": digest} if digest else document
 
 
 def _newest(memory: JobMemory, stored: Mapping[str, Document]) -> Document:
@@ -330,8 +336,8 @@ def _newest(memory: JobMemory, stored: Mapping[str, Document]) -> Document:
     return {"parts": [_part_state(part) for part in parts]} if parts else {}
 
 
-def _due(job: str, stored: Document | None, version: int, digest: str, now_s: float) -> bool:
-    if not stored or stored.get("version") != version or stored.get("digest", digest) != digest:
+def _due(job: str, stored: Document | None, taken: Taken, now_s: float) -> bool:
+    if not stored or stored.get("version") != taken.version or stored.get("digest", taken.digest) != taken.digest:
         return True
     phase_s = zlib.crc32(job.encode()) % STORED_EVERY_S  # not all jobs of a fleet in the same tick
     stored_s = stored.get("stored_s", 0.0)
@@ -389,7 +395,8 @@ class _Since:
         return forecaster if self.workload is None else walked(forecaster, history_of(self.workload), PARTS_MADE_UP)
 
     def adopted(self, document: Document) -> Adopted:
-        return Adopted(self.forecaster(document), int(document["version"]), _digest(document))
+        taken = Taken.stored(document)
+        return Adopted(taken.version, taken.digest, forecaster=self.forecaster(document))
 
     def minutes(self, document: Document) -> Tail:
         minutes = _rates(document["state"]).in_cells(MINUTE_S, KEPT_S)  # some are as long as a scrape interval
@@ -425,21 +432,16 @@ def _drift(document: Document) -> tuple[DriftState, float | None, float | None, 
     return state, document["wape"], document["horizon_wape"], float(document["scored_until_s"])
 
 
-def _digest(document: Document) -> str:
-    return str(document.get("digest", ""))
+def _capacity(document: Document) -> tuple[ScaleOuts, Taken]:
+    return ScaleOuts.from_state(document["state"]), Taken.stored(document)
 
 
-def _capacity(document: Document) -> tuple[ScaleOuts, int, str]:
-    return ScaleOuts.from_state(document["state"]), int(document["version"]), _digest(document)
+def _profile(document: Document) -> tuple[Profiled, Taken, float]:
+    return Profiled.from_state(document["state"]), Taken.stored(document), float(document["learned_s"])
 
 
-def _profile(document: Document) -> tuple[Profiled, int, float, str]:
-    learned_s = float(document["learned_s"])
-    return Profiled.from_state(document["state"]), int(document["version"]), learned_s, _digest(document)
-
-
-def _performance(document: Document) -> tuple[PerformanceModel, int, str]:
-    return FittedPerformance.from_state(document["state"]), int(document["version"]), _digest(document)
+def _performance(document: Document) -> tuple[PerformanceModel, Taken]:
+    return FittedPerformance.from_state(document["state"]), Taken.stored(document)
 
 
 def read_avoided(document: Document) -> tuple[Avoided, ...]:

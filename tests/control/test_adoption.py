@@ -131,7 +131,7 @@ def test_a_capacity_of_the_same_number_from_another_registry_is_taken_in(store: 
     memory = recall(store, "orders").memory
     assert adopt(memory, learned(6), "orders") == (memory, ())
     other, _ = adopt(memory, learned(8), "orders")
-    assert other.capacity_version == 3
+    assert other.capacity_from.version == 3
     assert 8 in other.capacity.memory
     assert 8 not in memory.capacity.memory
 

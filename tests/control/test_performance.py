@@ -31,7 +31,7 @@ def champions(model: FittedPerformance = TAUGHT, version: int = 3, **state: Any)
 def test_a_performance_model_is_taken_in_with_its_version() -> None:
     memory, notes = adopt(JobMemory(), champions(), "orders")
     assert notes == ()
-    assert (memory.performance, memory.performance_version) == (TAUGHT, 3)
+    assert (memory.performance, memory.performance_from.version) == (TAUGHT, 3)
     assert memory.performance is not None
     found = memory.performance.predict([2.0, 8.0], 1_024.0)
     np.testing.assert_array_equal(found.per_s, TAUGHT.predict([2.0, 8.0], 1_024.0).per_s)
@@ -45,7 +45,7 @@ def test_the_same_version_is_not_taken_in_again_and_a_newer_one_is() -> None:
     other, _ = adopt(memory, champions(FittedPerformance.fit(XGBOOST, XGBOOST.published, sampled(6))), "orders")
     assert other.performance != memory.performance, "of another registry, whose third it is"
     newer, _ = adopt(memory, champions(FittedPerformance.fit(XGBOOST, XGBOOST.published, sampled(6)), 4), "orders")
-    assert newer.performance_version == 4
+    assert newer.performance_from.version == 4
     assert newer.performance != memory.performance
 
 
@@ -69,7 +69,7 @@ def test_it_is_remembered_over_a_restart(store: StateStore) -> None:
     store.learned.learn("orders", START_S, changed("orders", memory, {}))
     found = recall(store, "orders")
     assert found.notes == ()
-    assert (found.memory.performance, found.memory.performance_version) == (TAUGHT, 3)
+    assert (found.memory.performance, found.memory.performance_from.version) == (TAUGHT, 3)
     assert DOCUMENT not in changed("orders", found.memory, found.documents), "the same is not stored anew"
 
 
@@ -77,7 +77,7 @@ def test_one_that_cannot_be_read_is_noted_and_taken_from_the_champion_again(stor
     store.learned.learn("orders", START_S, {DOCUMENT: {"version": 3, "state": {"format": "?"}}})
     found = recall(store, "orders")
     assert "'performance' is stored but cannot be used" in found.notes[0]
-    assert (found.memory.performance, found.memory.performance_version) == (None, 0)
+    assert (found.memory.performance, found.memory.performance_from.version) == (None, 0)
     assert adopt(found.memory, champions(), "orders")[0].performance == TAUGHT
 
 

@@ -48,7 +48,7 @@ def test_a_profile_is_taken_in_with_its_downtime_and_version() -> None:
     assert notes == ()
     assert memory.profiled is not None
     assert memory.profiled.highest == taught().highest
-    assert memory.profile_version == 3
+    assert memory.profile_from.version == 3
     assert memory.downtimes.failure == Anticipated(50.0, 4.0)
     assert (memory.downtimes.out_s, memory.downtimes.in_s) == (30.0, 15.0), "of rescales it tells nothing"
 
@@ -62,7 +62,7 @@ def test_what_was_learned_since_is_not_overwritten_by_the_same_version() -> None
     assert adopt(learned, champions(), "orders") == (learned, ())
     newer, _ = adopt(learned, champions(version=4), "orders")
     assert newer.profiled is not None
-    assert (newer.profile_version, newer.profiled.highest) == (4, taught().highest)
+    assert (newer.profile_from.version, newer.profiled.highest) == (4, taught().highest)
 
 
 def test_a_profile_of_the_same_number_from_another_registry_is_taken_in(store: StateStore) -> None:
@@ -72,7 +72,7 @@ def test_a_profile_of_the_same_number_from_another_registry_is_taken_in(store: S
     assert adopt(kept, champions(), "orders") == (kept, ())
     other, _ = adopt(kept, champions(taught(20.0)), "orders")
     assert other.profiled is not None
-    assert (other.profile_version, other.profiled.downtime_s) == (3, 20.0)
+    assert (other.profile_from.version, other.profiled.downtime_s) == (3, 20.0)
 
 
 def test_failures_of_the_job_itself_are_not_forgotten_for_a_profile() -> None:
@@ -106,7 +106,7 @@ def test_it_is_remembered_over_a_restart(store: StateStore) -> None:
     store.learned.learn("orders", START_S, changed("orders", memory, {}))
     found = recall(store, "orders")
     assert found.notes == ()
-    assert (found.memory.profile_version, found.memory.profile_learned_s) == (3, START_S + 60.0)
+    assert (found.memory.profile_from.version, found.memory.profile_learned_s) == (3, START_S + 60.0)
     assert found.memory.profiled is not None
     assert found.memory.profiled.to_state() == taught().to_state()
     assert PROFILE not in changed("orders", found.memory, found.documents), "the same is not stored anew"
@@ -116,7 +116,7 @@ def test_one_that_cannot_be_read_is_noted_and_taken_from_the_champion_again(stor
     store.learned.learn("orders", START_S, {PROFILE: {"version": 3, "learned_s": 0.0, "state": {"format": "?"}}})
     found = recall(store, "orders")
     assert "'profile' is stored but cannot be used" in found.notes[0]
-    assert (found.memory.profiled, found.memory.profile_version) == (None, 0)
+    assert (found.memory.profiled, found.memory.profile_from.version) == (None, 0)
     assert adopt(found.memory, champions(), "orders")[0].profiled is not None
 
 
