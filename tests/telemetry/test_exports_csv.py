@@ -209,6 +209,13 @@ def test_a_day_that_cannot_be_read_costs_its_own_row(read):
     assert reading.quarantined[0].reason.startswith("time '2023-02-?2' is not an ISO date-time")
 
 
+@pytest.mark.parametrize("day", ["20230222", "2023-02-22 00:00:00", "2023-02-22T00:00:00.000"])
+def test_a_day_beside_its_hour_may_be_digits_or_midnight(read, day):
+    """Its digits were seconds since 1970, and all rows of the day one time."""
+    named, _ = read(f"date,hour,cpu_load\n{day},9,0.5\n{day},10,0.6\n".encode())
+    assert (one(named).metric, one(named).times_ms.tolist()) == ("cpu_load", [1_677_056_400_000, 1_677_060_000_000])
+
+
 def test_an_hour_beside_whole_times_is_a_series(read):
     named, _ = read(b"date,hour,cpu_load\n2023-02-22 09:10:00,9,0.5\n2023-02-22 10:10:00,10,0.6\n")
     assert [(s.series.metric, len(s.series)) for s in named] == [("hour", 2), ("cpu_load", 2)]

@@ -27,7 +27,7 @@ TIME_NAMES = frozenset(
 CLOCK_NAMES = ("time", "hour", "minute", "second")
 _DAY = "date"
 _ONLY_DAY = re.compile(r"\d{4}-\d\d-\d\d")
-_MIDNIGHT = re.compile(rf"({_ONLY_DAY.pattern})[ T]00:00:00(?:\.0+)?")
+_DAY_ANYHOW = re.compile(r"([12]\d{3})(-?)(\d\d)\2(\d\d)(?:[ T]00:00:00(?:\.0+)?)?")
 _DAY_AND_CLOCK = re.compile(rf"{_ONLY_DAY.pattern}T\d\d(:\d\d){{1,2}}(\.\d+)?(Z|[+-]\d\d:?\d\d)?")
 RELATIVE_BELOW_DAYS = 365 * 3  # from the epoch: what tells a time before 1973 is a stop watch, not a clock
 
@@ -68,8 +68,8 @@ def day_and_clock(titles: Sequence[str], time: int, rows: Sequence[Sequence[str]
     clock = places(titles, *CLOCK_NAMES)
     for day in places(titles, _DAY) if places(titles, "time", "hour") else ():
         days = [cells[day].strip() for cells in rows]
-        if all(map(_MIDNIGHT.fullmatch, days)):
-            days = [text[:10] for text in days]
+        if all(map(_DAY_ANYHOW.fullmatch, days)):
+            days = [_DAY_ANYHOW.sub(r"\1-\3-\4", text) for text in days]
         clocks = [":".join(cells[at].strip().zfill(2) for at in clock) for cells in rows]
         clocks = [text.zfill(len(text) + (text[1:2] == ":")) for text in clocks]
         whole = [
