@@ -19,7 +19,7 @@ from perdix.models.forecasting.failures import (
     whole_state,
 )
 from perdix.models.forecasting.families import ENSEMBLE, STAND_INS, families_named, member_from_state
-from perdix.models.forecasting.member import LEADS, Member, lead_s
+from perdix.models.forecasting.member import LEADS, Member, lead_s, stretched
 from perdix.models.forecasting.tail import Tail
 from perdix.models.forecasting.track_record import TrackRecord
 from perdix.models.forecasting.weighting import combine
@@ -29,6 +29,8 @@ STATE_FORMAT = 2
 WALK_ORIGINS = 48
 WALK_PER_HORIZON = 3
 WALKED_SHARE = 0.5  # of the history, at most
+FINEST_S = 1.0  # cells of the truth, where steps are not longer
+SCATTER_S = 600.0  # of these, from which it is known how single steps scatter
 WILDEST = 10.0  # times the highest rate that a member has before it: above, it has run away
 
 
@@ -138,7 +140,7 @@ class Forecaster:
         """Put fitted members at the end of a history, with an empty record."""
         step_s = lead_s(history.step_s, horizon_s)
         record = TrackRecord.empty(len(members), max(1, round(horizon_s / step_s)), step_s)
-        return cls(tuple(members), _tails(members, history), record, horizon_s, failures or {})
+        return cls(tuple(members), _tails(members, history, horizon_s), record, horizon_s, failures or {})
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -152,13 +154,17 @@ class Forecaster:
 
     @property
     def finest(self) -> Tail:
-        """The tail with the shortest cells: the truth."""
+        """The tail with the shortest cells: the truth, in steps of the workload even where no member asks for it."""
         return self.tails[min(self.tails)]
 
     @property
     def end_s(self) -> float:
         """Epoch seconds up to which the workload was seen."""
         return self.finest.end_s
+
+    def keep_s(self, cell_s: float) -> float:
+        """Return how much of the tail in cells of ``cell_s`` is kept, seconds."""
+        return _keep_s(self.members, cell_s, self.horizon_s)
 
     @property
     def weights(self) -> Values:
@@ -175,7 +181,7 @@ class Forecaster:
         """Return one member alone, with its own record."""
         index = self.names.index(family)
         member = self.members[index]
-        tails = {member.cell_s: self.tails[member.cell_s]}
+        tails = {cell_s: self.tails[cell_s] for cell_s in sorted({min(self.tails), member.cell_s})}
         return replace(self, members=(member,), tails=tails, record=self.record.only(index), failures={})
 
     def taking(self, record: TrackRecord, names: tuple[str, ...]) -> Self:
@@ -196,14 +202,11 @@ class Forecaster:
         """
         observed = observed.plausible()
         since_s, span_s = self.end_s, observed.step_s * len(observed)
-        longer = {
-            cell_s: tail.append(observed, _keep_s(self.members, cell_s, self.horizon_s) + span_s)
-            for cell_s, tail in self.tails.items()
-        }
+        longer = {cell_s: tail.append(observed, self.keep_s(cell_s) + span_s) for cell_s, tail in self.tails.items()}
         if all(longer[cell_s] is tail for cell_s, tail in self.tails.items()):
             return self
         record = self.record.settled(longer[min(longer)], since_s)
-        tails = {cell_s: tail.cut(_keep_s(self.members, cell_s, self.horizon_s)) for cell_s, tail in longer.items()}
+        tails = {cell_s: tail.cut(self.keep_s(cell_s)) for cell_s, tail in longer.items()}
         moved = replace(self, tails=tails, record=record)
         return replace(moved, record=moved._recorded())
 
@@ -220,7 +223,7 @@ class Forecaster:
     def on(self, history: Workload) -> Self:
         """Return the same members on another stretch of the workload, forgetting tails and record."""
         empty = TrackRecord.empty(len(self.members), self.record.leads, self.record.lead_s)
-        return replace(self, tails=_tails(self.members, history), record=empty)
+        return replace(self, tails=_tails(self.members, history, self.horizon_s), record=empty)
 
     def until(self, end_s: float) -> Self:
         """Return the same members at ``end_s``, with what they remember up to then."""
@@ -346,13 +349,15 @@ def fallback(history: Workload) -> Forecaster:
     return Forecaster.fit(history, {family.family: family for family in STAND_INS})
 
 
-def _tails(members: Sequence[Member], history: Workload) -> dict[float, Tail]:
+def _tails(members: Sequence[Member], history: Workload, horizon_s: float) -> dict[float, Tail]:
     history = history.plausible()
-    cells = sorted({member.cell_s for member in members})
-    return {cell_s: Tail.cut_up(history, cell_s, _keep_s(members, cell_s, LEADS * cell_s)) for cell_s in cells}
+    finest_s = max(history.step_s, stretched(FINEST_S, horizon_s))
+    cells = {member.cell_s for member in members}
+    cells |= {finest_s} if finest_s < min(cells) else set()
+    return {cell_s: Tail.cut_up(history, cell_s, _keep_s(members, cell_s, horizon_s)) for cell_s in sorted(cells)}
 
 
 def _keep_s(members: Sequence[Member], cell_s: float, horizon_s: float) -> float:
     """Return how much of a tail is kept: what its members want, and one part of the horizon to settle from."""
-    wanted = max(member.keep_s for member in members if member.cell_s == cell_s)
-    return max(wanted, horizon_s / LEADS + 2.0 * cell_s)
+    wanted = [member.keep_s for member in members if member.cell_s == cell_s] or [stretched(SCATTER_S, horizon_s)]
+    return max(*wanted, horizon_s / LEADS + 2.0 * cell_s)

@@ -75,8 +75,7 @@ def caught_up(trained: Forecaster, former: Forecaster | None, workload: Tail | N
         tails = {}
         for cell_s, tail in trained.tails.items():
             known = history_of(former.tails.get(cell_s, former.finest).until(until_s))
-            keep_s = max(member.keep_s for member in trained.members if member.cell_s == cell_s)
-            tails[cell_s] = tail.append(known, keep_s) if len(known) else tail
+            tails[cell_s] = tail.append(known, trained.keep_s(cell_s)) if len(known) else tail
         trained = replace(trained, tails=tails)
     return trained if workload is None else walked(trained, history_of(workload), CAUGHT_UP_PARTS)
 

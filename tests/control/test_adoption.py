@@ -207,9 +207,10 @@ def test_a_former_champion_with_other_cells_helps_with_its_finest() -> None:
     former = fitted("damped-trend", history(3_600, 0.0))
     trained = fitted("autoregression", history(7_200, -3_000.0))
     after = caught_up(trained, former, None)
-    (tail,) = after.tails.values()
-    assert tail.end_s == 0.0
+    tail = after.tails[after.members[0].cell_s]
+    assert tail.end_s == after.end_s == 0.0
     assert np.isfinite(tail.per_s[-50:]).all()
+    assert np.isfinite(after.finest.per_s[-50:]).all()
 
 
 # ---- only when it can be used -------------------------------------------------------------------------------------

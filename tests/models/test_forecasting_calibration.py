@@ -10,12 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from perdix.models.forecasting.backtest import backtest
 from perdix.models.forecasting.calibration import Calibration
 from perdix.models.forecasting.contract import PROBABILITIES, Workload
 from perdix.models.forecasting.damped_trend import DampedTrend
 from perdix.models.forecasting.errors import coverage
-from perdix.models.forecasting.forecaster import Forecaster
+from perdix.models.forecasting.fast_arima import FastArima
+from perdix.models.forecasting.forecaster import Forecaster, forecaster_from_state
 from perdix.models.forecasting.last_value import LastValue
+from perdix.models.forecasting.origins import stops_of
+from perdix.models.forecasting.statistical import ExponentialSmoothing
 from perdix.models.forecasting.tail import Tail
 from perdix.models.forecasting.track_record import TrackRecord
 
@@ -113,3 +117,18 @@ def test_the_upper_quantile_of_a_random_walk_covers_what_it_promises():
         made = Forecaster.fit(whole.part(0, 1440), {"last-value": LastValue, "damped-trend": DampedTrend})
         shares.append(coverage(whole.per_s[1440:], made.forecast(900.0, 10.0).quantiles[0.9]))
     assert 0.7 <= np.mean(shares) <= 0.99  # 20 walks, each of one path: a standard error of about 6 %
+
+
+@pytest.mark.parametrize("family", [ExponentialSmoothing, FastArima])
+def test_a_member_of_long_cells_alone_covers_single_steps_too(family):
+    """Its cells are minutes, in which noise of ten seconds is averaged away; its truth is in steps of the workload."""
+    rng = np.random.default_rng(3)
+    noisy = Workload(0.0, 10.0, 1_000.0 * (1.0 + rng.normal(0.0, 0.15, 2_160)))
+    walked = backtest({family.family: family}, noisy, stops=stops_of(noisy))
+    judged = walked.backtests[family.family]
+    assert coverage(judged.actual, judged.upper) == pytest.approx(0.9, abs=0.05)
+    highest = judged.actual.max(axis=1) <= judged.highest[:, -1]
+    assert highest.mean() > 0.7
+    alone = walked.forecaster.only(family.family)
+    assert alone.finest.cell_s == 10.0
+    assert forecaster_from_state(alone.to_state()).update(noisy.part(2_100, 2_160)).finest.cell_s == 10.0
