@@ -39,7 +39,8 @@ class Workload:
     # wanted, ready: pods that are asked for, and that answer their readiness probes
     wanted: int
     ready: int
-    # Whether its controller has seen the latest change, and no pod is left over but those of a rollout that it gave up
+    # Whether its controller has seen the latest change, and no pod is left over: but those of a rollout that is paused,
+    # or that Kubernetes gave up
     followed: bool
 
 
@@ -201,10 +202,10 @@ class _UnknownError(TargetError):
 
 
 def _gave_up(answer: dict[str, Any]) -> bool:
-    """Whether a Deployment's rollout has passed its deadline (``progressDeadlineSeconds``): nobody knows if it ends."""
+    """Whether a Deployment's rollout is paused, or past its ``progressDeadlineSeconds``: nobody knows if it ends."""
     conditions = (answer.get("status") or {}).get("conditions")
     return any(
-        isinstance(found, dict) and (found.get("type"), found.get("status")) == ("Progressing", "False")
+        isinstance(found, dict) and found.get("type") == "Progressing" and found.get("status") in ("False", "Unknown")
         for found in (conditions if isinstance(conditions, list) else ())
     )
 

@@ -107,13 +107,20 @@ def test_with_ready_only_pods_that_are_ready_count(tmp_path):
 
 PROGRESSES = {"type": "Progressing", "status": "True", "reason": "ReplicaSetUpdated"}
 STUCK = {"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}
+PAUSED = {"type": "Progressing", "status": "Unknown", "reason": "DeploymentPaused"}
 
 
 @pytest.mark.parametrize(
     ("conditions", "settled"),
-    [([PROGRESSES], False), ([{"type": "Available", "status": "True"}, STUCK], True), ([], False), (["?"], False)],
+    [
+        ([PROGRESSES], False),
+        ([{"type": "Available", "status": "True"}, STUCK], True),
+        ([PAUSED], True),
+        ([], False),
+        (["?"], False),
+    ],
 )
-def test_a_rollout_that_kubernetes_gave_up_is_waited_for_no_longer(conditions, settled, tmp_path):
+def test_a_rollout_that_is_given_up_or_paused_is_waited_for_no_longer(conditions, settled, tmp_path):
     """An image that cannot be pulled leaves a pod too many, and every old pod ready: the job would be held for good."""
     with kubernetes_target(tmp_path, ready=True) as (target, server):
         (resource,) = server.resources.values()
