@@ -228,11 +228,10 @@ def _avoided(decision: Decision, situation: Situation, circumstances: Circumstan
     if not decision.rescales(situation) or barred is None:
         return decision
     current, most = situation.scale_out, situation.bounds.maximum
-    if decision.mix or situation.mix:  # another number of workers would need other sizes, which only the policy knows
-        return held_back(decision, situation, Reason.HOLD_AVOIDED, f"{barred.why}; not tried again for a while.")
+    # Another number of workers of several sizes would need other ones, which only the policy knows
+    chosen = current if decision.mix or situation.mix else decision.scale_out
     step = 1 if decision.scale_out < current else -1
     # Towards what runs: a scale-in keeps more than was wanted, a scale-out stays below what could not be reached.
-    chosen = decision.scale_out
     while chosen != current and _bar(chosen, situation, circumstances) is not None:
         chosen += step
     if decision.scale_out <= most < chosen:  # what the bounds forbid goes all the same

@@ -344,6 +344,12 @@ def test_a_mix_that_turned_out_badly_bars_no_other_mix_of_as_many_workers() -> N
     assert Avoided.from_state(json.loads(json.dumps(barred.avoided[0].to_state()))) == barred.avoided[0]
 
 
+def test_no_bad_mix_keeps_a_job_above_bounds_that_were_lowered() -> None:
+    barred = circumstances(avoided=(Avoided(2, NOW_S + 60, "the job did not recover", mix={"large": 2}),))
+    above = of_sizes(bounds=Bounds(minimum=1, maximum=3))
+    assert decide(WantingSizes({"large": 2}), above, barred).decision.mix == {"large": 2}
+
+
 def test_an_overloaded_mix_may_overdraw_the_budget_by_what_adds_to_it() -> None:
     spent = of_sizes(rescales_today=5)
     overloaded = replace(spent, workload_per_s=40.0)  # 3 x 6 + 18 = 36
