@@ -7,6 +7,7 @@ daemon acts too. So the tick keeps its own state and leases, and this module onl
 import atexit
 import os
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -55,6 +56,22 @@ def _complained(home: Home) -> set[str]:  # noqa: ARG001 - of each home its own
     return set()
 
 
+@lru_cache(maxsize=4)
+def _read_last(home: Home) -> list[ControlSettings]:  # noqa: ARG001 - of each home its own
+    """Return the settings that could be read last; before the first, the usual ones."""
+    return [ControlSettings()]
+
+
+def _settings(workspace: Workspace, home: Home) -> tuple[ControlSettings, tuple[str, ...]]:
+    """Return the settings as they are now, else as they were read last, and what is wrong with them."""
+    last = _read_last(home)
+    try:
+        last[0] = workspace.settings().control
+    except SettingsError as error:
+        return last[0], (f"{error}; what was read of it last is used",)
+    return last[0], ()
+
+
 def interval_s() -> int:
     """Return seconds between ticks; each tick reports settings that cannot be read, and goes on without them."""
     try:
@@ -80,7 +97,8 @@ def control_loop(context: dg.SensorEvaluationContext, workspace: Workspace) -> d
 
     Dagster shows a tick as skipped unless it requests a run: one that rescaled jobs requests their review.
     """
-    home, settings = workspace.paths(), workspace.settings().control
+    home = workspace.paths()
+    settings, unread = _settings(workspace, home)
     files = _followed(home, workspace.conf_folder()).look(float("inf"))
     io = _opened(home, settings)
     report = tick_fleet(
@@ -92,6 +110,7 @@ def control_loop(context: dg.SensorEvaluationContext, workspace: Workspace) -> d
         heartbeat=home.heartbeat,
         files=files,
     )
+    report = replace(report, notes=(*unread, *report.notes))
     complaints, known_already = dict.fromkeys((*files.complaints, *report.notes)), _complained(home)
     for complaint in complaints:
         if complaint not in known_already:

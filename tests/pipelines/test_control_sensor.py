@@ -17,6 +17,7 @@ from perdix.settings.home import job_file_to_write
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", (dg.BetaWarning, dg.PreviewWarning))
+    from perdix.pipelines import control_sensor
     from perdix.pipelines.control_location import build_control_defs
     from perdix.pipelines.control_sensor import DECISIONS, MOST_JOBS, control_loop, tick_metadata, tick_sentence
 
@@ -88,6 +89,33 @@ def test_a_tick_in_which_nothing_happened_leaves_no_log_file_and_old_ticks_go(
     assert ticked.skip_reason is not None
     assert opened == []
     assert forgotten == [dg.AssetKey("scaling_decisions")]
+
+
+def test_settings_that_cannot_be_read_stop_no_tick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """perdix controller reads them once: a typo in a cron line must not end all scaling here, either."""
+    file = tmp_path / "conf" / "perdix.yaml"
+    file.parent.mkdir(parents=True)
+    workspace = Workspace(home=str(tmp_path / "home"), conf=str(file.parent))
+    intervals: list[float] = []
+    ticks = control_sensor.tick_fleet
+    monkeypatch.setattr(
+        control_sensor,
+        "tick_fleet",
+        lambda jobs, io, *how, **so: intervals.append(io.tick_interval_s) or ticks(jobs, io, *how, **so),
+    )
+    with (
+        dg.instance_for_test(temp_dir=str(tmp_path)) as instance,
+        dg.build_sensor_context(instance, resources={"workspace": workspace}) as context,
+    ):
+        notes = []
+        for text in ("training: {cron: often}", "control: {tick_interval_s: 90}", "training: {cron: often}"):
+            file.write_text(f"{text}\n")
+            (ticked,) = control_loop(context).asset_events
+            notes.append("notes" in ticked.metadata and str(ticked.metadata["notes"].value))
+    assert intervals == [60.0, 90.0, 90.0]
+    assert notes[1] is False
+    assert "perdix.yaml:1" in notes[2]
+    assert notes[2].endswith("; what was read of it last is used")
 
 
 def test_what_stays_wrong_is_logged_once_as_dagster_removes_no_log_file(
