@@ -131,6 +131,7 @@ def test_vertices_that_share_no_slot_share_those_that_are_left(slots: int) -> No
     """Each asked for all that were left, together for 30 of 16, which no cluster can run: nothing changed."""
     decision = behind(heron_word_count(), ONE_EACH, autoscaler(), 12, slots=slots)[-1]
     assert sum(decision.parallelism.values()) == min(slots, 46)
+    assert decision.sentence.endswith(f"46 slots are wanted, {slots} are there.") is (slots < 46)
     learned = Memory.from_json(decision.memory, NOW_S + 500.0, list(ONE_EACH)).state.history
     for name, (rescale,) in learned.items():
         # what is expected is of what was asked for: else no effect of a scale-out that slots cut short is ever checked

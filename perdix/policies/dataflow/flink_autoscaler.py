@@ -129,7 +129,9 @@ class FlinkAutoscaler:
         if shrinks and unknown_lag is not None:
             changes = {name: count for name, count in changes.items() if count > runs[name]}
             note = f" Nothing is scaled in: it is not known whether records wait before {unknown_lag}."
-        changes = _within_slots(situation, changes)
+        changes, wanted = _within_slots(situation, changes), {**runs, **changes}
+        cut = {**runs, **changes} != wanted
+        few = f" {sum(wanted.values())} slots are wanted, {situation.slots} are there." if cut else ""
         if not changes:
             small = _too_small(situation, decision)
             why = (
@@ -139,12 +141,12 @@ class FlinkAutoscaler:
             )
             reason = Reason.HOLD_AVOIDED if small else Reason.HOLD_GOOD
             reason = Reason.HOLD_BLIND if note else reason
-            return hold(self.name, situation, reason, f"{why}{note}", operators=verdicts, memory=memory.to_json())
+            return hold(self.name, situation, reason, f"{why}{note}{few}", operators=verdicts, memory=memory.to_json())
         chosen = {**runs, **changes}
         state = recorded(graph, replace(decision, changes=changes), self.options, situation.now_s)
         asked = replace(memory, state=state, asked=Asked(situation.now_s, chosen)).to_json()
         sentence = (
-            f"{changes_in_words(runs, chosen)}, for {self.options.utilisation_target:.0%} of the true rates.{note}"
+            f"{changes_in_words(runs, chosen)}, for {self.options.utilisation_target:.0%} of the true rates.{note}{few}"
         )
         reason = reason_of(runs, chosen)
         return DataflowDecision(self.name, chosen, reason, sentence, verdicts, asked, memory.to_json())
