@@ -29,7 +29,6 @@ def _gate(model: Model, workspace: Workspace) -> Gate:
         model.registered,
         model.score,
         partial(data_of_files, name="profile", folder=workspace.paths().profiles, columns=COLUMNS),
-        same="points",
         parameters={"seed": workspace.settings().training.seed},
     )
 

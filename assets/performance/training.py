@@ -29,7 +29,6 @@ def _gate(model: Model, workspace: Workspace) -> Gate:
         model.registered,
         model.score,
         partial(data_of_files, name="samples", folder=workspace.paths().operator_samples, columns=COLUMNS),
-        same="samples",
         parameters={"seed": settings.seed, "repeats": settings.performance_repeats},
     )
 

@@ -44,7 +44,8 @@ if TYPE_CHECKING:
 
     from perdix.models.registry import Fleet, Publication, Published
 
-PICTURES_UP_TO = 10  # jobs: beyond that a picture per job helps nobody
+PICTURES_UP_TO = 10  # jobs: beyond that a picture, or a reason, per job helps nobody
+MOST_OF_A_TAG = 4_000  # characters: MLflow takes 5,000
 # Set by Dagster on a run that goes on from another's failure
 RESUMED = ("dagster/is_resume_retry", "dagster/is_asset_resume_retry")
 
@@ -267,7 +268,7 @@ def _through_the_gate(
         with watch.stage("merge"):
             shared = {*gate.shared, *(() if before is None else before.shared)}
             trained = whole(not_over_others(trained, before), shared)
-            promoted = [outcome.job for outcome in trained if outcome.promoted]
+            promoted = [f"{outcome.job}: {outcome.why}" for outcome in trained if outcome.promoted]
             made = publication_of(gate, trained, before, started_at_s=WallClock().now_s(), tags=tags)
             publication = model.more(made, trained)
         with watch.stage("mlflow"):
@@ -276,7 +277,7 @@ def _through_the_gate(
                 return _Through(trained, publication, published, before)
             current = registry.current_version(gate.registered)
             if (None if current is None else current.version) == version:
-                because = f"better on the same {gate.same}: {len(promoted)} job(s), {', '.join(promoted[:20])}"
+                because = f"{len(promoted)} job(s): {'; '.join(promoted[:PICTURES_UP_TO])}"[:MOST_OF_A_TAG]
                 registry.promote(gate.registered, published.version, because=because)
                 return _Through(trained, publication, published, publication.fleet)
         context.log.warning(f"{gate.registered}: another training promoted a fleet meanwhile; merged into it again")

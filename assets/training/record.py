@@ -144,7 +144,6 @@ class Gate:
     registered: str  # name of the model in the registry
     score: str  # metric that people look at first
     data: Callable[[Sequence[Trained]], TrainingData]  # says of the trainings that have a model what they read
-    same: str = "windows"  # on what champion and challenger were judged alike, in a word
     # Settings of the training, shown beside each candidate
     parameters: Mapping[str, str | int | float] = field(default_factory=dict)
     # Name -> JSON text of the shared models that new states may refer to

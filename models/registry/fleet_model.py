@@ -150,4 +150,4 @@ def _ensure_registered_model(client: Any, name: str) -> None:
 def _description(fleet: Fleet) -> str:
     families = ", ".join(f"{family} {count}" for family, count in fleet.jobs["family"].value_counts().items())
     shared = f"; {len(fleet.shared)} model{'s' if len(fleet.shared) > 1 else ''} shared" if fleet.shared else ""
-    return f"{len(fleet)} jobs: {families}{shared}"
+    return f"{len(fleet)} job{'' if len(fleet) == 1 else 's'}: {families}{shared}"

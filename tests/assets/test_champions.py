@@ -48,7 +48,7 @@ class Versions:
     """A registry in memory; publishing takes a while."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.digests, self.champion = folder, dict[int, str](), 0
+        self.folder, self.digests, self.champion, self.because = folder, dict[int, str](), 0, ""
         self.lock = threading.Lock()
         self.meanwhile: Callable[[], None] = lambda: None
 
@@ -69,8 +69,7 @@ class Versions:
         return Published(version, "run", "http://mlflow")
 
     def promote(self, _name: str, version: int, because: str = "") -> None:
-        assert because
-        self.champion = version
+        self.champion, self.because = version, because
 
     def download(self, _name: str, version: int, to: Path) -> Path:
         to.parent.mkdir(parents=True, exist_ok=True)
@@ -109,6 +108,11 @@ def materialized(home: Home, registry: Versions, job: str, told: Told | None = N
         gate=lambda *_: Gate(FORECAST, "wape", lambda _: TABLE), more=lambda publication, _: publication
     )
     return factory._publish(context, workspace(home, registry), model)
+
+
+def test_the_registry_says_of_each_job_why_it_was_promoted(home: Home, registry: Versions) -> None:
+    publish(home, registry, "orders")
+    assert registry.because == f"1 job(s): orders: {answer()['result']['verdict']}"
 
 
 def test_two_trainings_at_once_both_keep_their_champions(home: Home, registry: Versions) -> None:
