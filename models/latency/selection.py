@@ -184,24 +184,22 @@ def select_latency(profile: Profile, seed: int = 0, *, families: Sequence[Family
     overloaded, _ = overloaded_points(points, rates)
     trial = _Trial(points, most, overloaded, seed)
     tried = [trial.of(family) for family in families]
-    sound = [item for item in tried if item is not None and item.model is not None]
+    sound = [(item.candidate, *item.fitted) for item in tried if item.fitted is not None]
     if not sound:
         reasons = "; ".join(f"{item.candidate.family}: {item.candidate.error}" for item in tried)
         raise ValueError(f"no latency model could be fitted to the profile of {profile.job}: {reasons}")
-    best = min(sound, key=lambda item: (item.candidate.score, _mae(item.candidate)))
-    assert best.model is not None
-    assert best.held_out is not None
+    best, model, held_out = min(sound, key=lambda item: (item[0].score, _mae(item[0])))
     return TrainedLatency(
         tuple(item.candidate for item in tried),
-        best.candidate.family,
-        best.model,
-        best.held_out,
+        best.family,
+        model,
+        held_out,
         points,
         overloaded,
         profile_digest(profile),
         rates,
         {name: errors for name in tmax.FAMILIES if (errors := _errors(most, name)) is not None},
-        {item.candidate.family: item.model for item in sound if item.model is not None},
+        {candidate.family: fitted for candidate, fitted, _ in sound},
         downtime_s=profile.downtime_s,
         failures=len(profile.downtimes_s),
     )
@@ -269,8 +267,8 @@ def held_out_predictions(
 @dataclass(frozen=True)
 class _Tried:
     candidate: LatencyCandidate
-    model: LatencyModel | None = None
-    held_out: LatencyPredictions | None = None
+    # Fitted to the whole profile, and its predictions of every point left out; ``None``: it could not be tried
+    fitted: tuple[LatencyModel, LatencyPredictions] | None = None
 
 
 @dataclass(frozen=True)
@@ -302,7 +300,7 @@ class _Trial:
         except ValueError as error:
             return _Tried(LatencyCandidate(family.family, error=str(error)))
         judged = Judgement.of(held_out, truth, self.overloaded)
-        return _Tried(LatencyCandidate(family.family, judged, unseen, fit_s), model, held_out)
+        return _Tried(LatencyCandidate(family.family, judged, unseen, fit_s), (model, held_out))
 
 
 def _asked(points: Sequence[ProfilePoint]) -> tuple[list[int], list[float]]:
