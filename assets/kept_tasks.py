@@ -82,11 +82,10 @@ class _Run:
             with time_limit(float(key.get("limit_s", JOB_LIMIT_S))):
                 return task(key)
 
-        def keeping(key: Key) -> str:
+        def keeping(key: Key) -> None:
             job = str(key["job"])
             kept.begin(job)
             kept.write(job, attempt(key, limited))
-            return ""
 
         frame = spread(self._spark, keys, keeping)
 

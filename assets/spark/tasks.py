@@ -13,6 +13,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -48,11 +49,7 @@ def run_tasks(spark: SparkSession, keys: Sequence[Key], task: Task) -> list[Answ
     """
     if not keys:
         return []
-
-    def answered(key: Key) -> str:
-        return json.dumps(attempt(key, task))
-
-    rows = spread(spark, keys, answered).collect()
+    rows = spread(spark, keys, partial(attempt, task=task)).collect()
     answers = {row["id"]: json.loads(row["answer"]) for row in rows}
     return [Answer(key=key, **answers[index]) for index, key in enumerate(keys)]
 
@@ -62,8 +59,10 @@ def interpreter(_: Key) -> dict[str, str]:
     return {"python": sys.executable}
 
 
-def spread(spark: SparkSession, keys: Sequence[Key], work: Callable[[Key], str]) -> DataFrame:
-    """Return a frame (``id``, ``answer``) of one row per key; collecting it calls ``work`` for each on Spark's workers.
+def spread(spark: SparkSession, keys: Sequence[Key], work: Callable[[Key], object]) -> DataFrame:
+    """Return a frame of one row per key: its number ``id``, and ``answer``, what ``work`` returns for it as JSON text.
+
+    Collecting the frame calls ``work`` for each key on Spark's workers.
 
     Keys and what ``work`` holds are sent to every task: keep them small, and let tasks read the rest.
     """
@@ -71,7 +70,7 @@ def spread(spark: SparkSession, keys: Sequence[Key], work: Callable[[Key], str])
 
     def answers(batches: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
         for batch in batches:
-            made = [work(json.loads(texts[index])) for index in batch["id"]]
+            made = [json.dumps(work(json.loads(texts[index]))) for index in batch["id"]]
             if not gc.get_freeze_count():
                 # A worker collects garbage after each task; without this it walks through every imported library.
                 gc.freeze()
