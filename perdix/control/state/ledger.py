@@ -258,7 +258,8 @@ class Ledger:
         """Note that the target accepted; ``False`` when the decision was no longer an intent."""
         values = {"state": State.APPLIED, "applied_s": now_s, "attempts": decisions.c.attempts + 1}
         heard = {"next_attempt_s": None, "error": None, "asked_token": None}
-        return self._move(decision_id, (State.INTENT,), {**values, **heard})
+        with self.transactions.writing() as connection:
+            return _moved(connection, decision_id, (State.INTENT,), {**values, **heard})
 
     def confirmed(self, decision_id: str, now_s: float) -> bool:
         """Note that the scale-out was seen running; ``False`` when the decision was not open.
@@ -387,10 +388,6 @@ class Ledger:
                 row["next_attempt_s"], row["error"] = wait
             connection.execute(_INTEND, row)  # raises where another writer was quicker: all of it is undone then
             return True
-
-    def _move(self, decision_id: str, states: Sequence[State], values: Mapping[str, Any]) -> bool:
-        with self.transactions.writing() as connection:
-            return _moved(connection, decision_id, states, values)
 
 
 def _moved(connection: sa.Connection, decision_id: str, states: Sequence[State], values: Mapping[str, Any]) -> bool:
