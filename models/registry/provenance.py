@@ -29,6 +29,11 @@ def installed(package: str) -> str:
         return "unknown"
 
 
+def versions_of(packages: Iterable[str]) -> dict[str, str]:
+    """Return package -> its version, of those that are installed."""
+    return {package: found for package in packages if (found := installed(package)) != "unknown"}
+
+
 def pins(packages: Iterable[str]) -> list[str]:
     """Return ``package==version`` of what is installed, so that MLflow does not spend seconds on guessing them."""
-    return [f"{package}=={installed(package)}" for package in packages if installed(package) != "unknown"]
+    return [f"{package}=={version}" for package, version in versions_of(packages).items()]

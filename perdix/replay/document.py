@@ -7,7 +7,6 @@ import platform
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from perdix.models.registry.provenance import versions_of
 from perdix.replay.campaign import Campaign, Setup
 from perdix.replay.frontier.curve import REPORTED_AT, Frontier
 from perdix.replay.outcome import Outcome, Played
@@ -192,13 +192,7 @@ def slug(text: str) -> str:
 
 def versions() -> dict[str, str]:
     """Return the versions that results may depend on."""
-    found = {"python": platform.python_version()}
-    for package in PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
+    return {"python": platform.python_version(), **versions_of(PACKAGES)}
 
 
 def _curve(seed: int, frontier: Frontier) -> dict[str, Any]:

@@ -15,7 +15,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from math import isfinite
 from typing import Any
 
@@ -36,6 +35,7 @@ from perdix.control.reconcile import Event
 from perdix.control.state.journal import Status
 from perdix.control.state.schema import SCHEMA
 from perdix.control.state.store import PRUNE_EVERY_S, Retention
+from perdix.models.registry.provenance import installed
 from perdix.policies.contract import Reason
 from perdix.settings.stream_job import StreamJob
 from perdix.telemetry.metrics import CANONICAL
@@ -179,7 +179,7 @@ class PublishedCollector(Collector):
         if self._holder is not None and self._last is not None:
             held = sum(job.holder == self._holder for job in self._last.jobs.values())
         families.add(names.LEASES, held)
-        families.add(names.BUILD, 1.0, _version(), str(SCHEMA))
+        families.add(names.BUILD, 1.0, installed("perdix"), str(SCHEMA))
 
 
 class TickCounts:
@@ -386,13 +386,6 @@ def _add_settings(families: _Families, name: str, job: StreamJob) -> None:
     families.add(names.RECOVERY_OBJECTIVE, job.objectives.recovery_time_s, name)
     families.add(names.ERROR_BUDGET, job.objectives.error_budget, name)
     families.add(names.BUDGET, job.objectives.rescales_per_day, name)
-
-
-def _version() -> str:
-    try:
-        return version("perdix")
-    except PackageNotFoundError:  # a checkout that was never installed
-        return "unknown"
 
 
 def registry_of(collector: PublishedCollector) -> CollectorRegistry:
