@@ -1,6 +1,7 @@
 """What came of replays on a dataflow, for machines: one JSON-serialisable document, and a Parquet file per replay."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from perdix.replay.document import (
     write_tables,
 )
 from perdix.replay.operators.campaign import DataflowCampaign, DataflowSetup
-from perdix.replay.operators.outcome import Asked, DataflowOutcome, DataflowPlayed, Phase
+from perdix.replay.operators.outcome import DataflowOutcome, DataflowPlayed, Phase
 
 SCHEMA = "perdix.replay-dataflow/1"
 FIGURES = (
@@ -89,7 +90,11 @@ def result(outcome: DataflowOutcome) -> dict[str, Any]:
         "lag_maximum": outcome.lag_maximum_records,
         "lag_at_end": outcome.lag_at_end_records,
         "phases": [_phase(phase) for phase in outcome.phases],
-        "decisions": [_asked(decision) for decision in outcome.decisions if decision.changed],
+        "decisions": [
+            {name: value for name, value in asdict(decision).items() if name != "changed"}
+            for decision in outcome.decisions
+            if decision.changed
+        ],
         "looks": len(outcome.decisions),
         "problems": list(outcome.problems),
         "wall_s": outcome.wall_s,
@@ -149,13 +154,4 @@ def _phase(phase: Phase) -> dict[str, Any]:
         "achieved": phase.achieved,
         "back_pressured": phase.back_pressured,
         "oscillations": phase.oscillations,
-    }
-
-
-def _asked(asked: Asked) -> dict[str, Any]:
-    return {
-        "at_s": asked.at_s,
-        "parallelism": dict(asked.parallelism),
-        "reason": asked.reason,
-        "sentence": asked.sentence,
     }
