@@ -114,21 +114,8 @@ class Watching:
 
     def to_state(self) -> dict[str, Any]:
         """Return a JSON-serialisable state."""
-        return {
-            "watch": self.watch.to_state(),
-            "from_scale_out": self.from_scale_out,
-            "scale_out": self.scale_out,
-            "decision_id": self.decision_id,
-            "predicted_s": self.predicted_s,
-            "inward": self.inward,
-            "waiting_records": self.waiting_records,
-            "back": self.back,
-            "over": None if self.over is None else self.over.to_state(),
-            "learnt": self.learnt,
-            "read_s": self.read_s,
-            "known_s": self.known_s,
-            "missed_s": self.missed_s,
-        }
+        over = None if self.over is None else self.over.to_state()
+        return {**vars(self), "watch": self.watch.to_state(), "over": over}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
