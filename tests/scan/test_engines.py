@@ -69,6 +69,12 @@ def spark(job, executors=2):
     return raw
 
 
+def kafka_exporter(topic, rates, partitions=3):
+    """Offsets of partitions, as kafka_exporter has them of a cluster whose brokers export nothing."""
+    name, labels = "kafka_topic_partition_current_offset", {"topic": topic, "instance": "exporter:9308"}
+    return [(name, {**labels, "partition": str(k)}, counted(rates / partitions)) for k in range(partitions)]
+
+
 @pytest.fixture(scope="module")
 def judged():
     raw = [
@@ -95,6 +101,25 @@ def test_a_kafka_streams_application_is_found_with_its_topic_and_judged(judged):
     assert job.advice.average_workers_now == 3.0
     assert job.advice.late_share_now == 0.0
     assert job.capacities[3][1] == pytest.approx(3_000.0, rel=0.15)
+
+
+@pytest.mark.parametrize(
+    "brokers", [(), (broker("orders", 3 * RATE), broker("clicks", 0.0 * RATE))], ids=["none", "too"]
+)
+def test_a_topic_is_known_by_kafka_exporter_and_by_brokers_and_counts_once(brokers):
+    raw = [
+        *kafka_streams("payments"),
+        *kafka_exporter("orders", 3 * RATE),
+        *kafka_exporter("clicks", 40.0 + 0.0 * RATE),
+    ]
+    server = RawPrometheus(NOW_S, [*raw, *brokers])
+    wanted = Wanted(HttpAccess(url=server.url), NOW_S, 1.0)
+    (found,) = found_in(wanted).jobs
+    (judged,) = judge_jobs(wanted, [found], processes=1)
+    server.close()
+    assert found.topic == "orders"
+    load_per_s = judged.course.load_per_s
+    assert np.nanmax(load_per_s) == pytest.approx(3 * RATE.max(), rel=0.05)
 
 
 def test_a_spark_query_is_found_and_judged_although_its_latency_was_refused(judged):
