@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
@@ -100,8 +101,9 @@ def controller(
             collector = collector_of(home(), pace_s, holder)
             stack.enter_context(listening(collector, metrics_address, metrics_port))
         io = stack.enter_context(live_io(home(), settings))
+        complaining = Complaining(followed)
         for report in run(
-            Complaining(followed),
+            complaining,
             replace(io, tick_interval_s=pace_s),
             WallClock(),
             holder=holder,
@@ -118,16 +120,19 @@ def controller(
                     emit_line("perdix.controller/1", {"started_s": report.started_s, **report.summary()})
                 else:
                     console.print(f"{clock_time(report.started_s)} {report.sentence()}")
+                    complaining.note(report.notes)
     if ticks is not None and faults:
         raise typer.Exit(1)
 
 
 class Complaining:
-    """The job files anew for each tick; what is wrong with one is said once, not with every tick."""
+    """The job files anew for each tick; what is wrong with one, or with a tick, is said once, not with every tick."""
 
     def __init__(self, followed: FollowedFiles) -> None:
         self._followed = followed
+        # What was said of the files, and of the tick, the last time
         self._said: frozenset[str] = frozenset()
+        self._noted: frozenset[str] = frozenset()
 
     def __call__(self) -> JobFiles:
         """Return what the files say now."""
@@ -138,6 +143,13 @@ class Complaining:
                     complaints.print(styled("skipped", "yellow"), complaint)
         self._said = frozenset(files.complaints)
         return files
+
+    def note(self, notes: Iterable[str]) -> None:
+        """Say what a tick could not have, such as MLflow."""
+        found = frozenset(notes) - self._said
+        for note in sorted(found - self._noted):
+            complaints.print(styled("note", "yellow"), note)
+        self._noted = found
 
 
 def pause(

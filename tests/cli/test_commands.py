@@ -23,6 +23,7 @@ from perdix.cli.known_errors import known_errors
 from perdix.cli.main import app
 from perdix.cli.output import UserError, run_guarded
 from perdix.control import explain
+from perdix.control.champions import Champions
 from perdix.control.state.journal import JobStatus, Status, Tick
 from perdix.control.state.schema import StateError
 from perdix.control.state.store import StateStore
@@ -355,6 +356,14 @@ def test_the_state_of_a_home_is_copied_into_the_store_that_is_named(
     assert command("copy-state")["rows"] > 0
     with closing(StateStore(f"sqlite:///{new}")) as copied:
         assert copied.journal.pauses(1_760_000_000.0)["moved"].why == "migration"
+
+
+def test_the_controller_says_once_what_a_tick_could_not_have(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sentence of counts does not say that MLflow is away, or why a tick could not be journalled."""
+    monkeypatch.setenv("PERDIX_HOME", str(home))
+    monkeypatch.setattr(Champions, "refresh", lambda *_: ("forecast: MLflow is away",))
+    said = CliRunner().invoke(app, ["controller", "--interval", "1", "--ticks", "2"]).output
+    assert said.count("MLflow is away") == 1
 
 
 def test_every_command_takes_json() -> None:
