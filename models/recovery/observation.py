@@ -55,18 +55,13 @@ class RecoveryWatch:
     """
 
     at_s: float  # epoch seconds of the action (or of the failure's detection) that is watched
-    normal: Normal  # the baseline, as it was then: recoveries are not fed to it
+    # The baseline, as it was then: recoveries are not fed to it. Without one, a difference above 5 % of the workload is
+    # an anomaly
+    normal: Normal = field(default_factory=Normal)
     timeout_s: float = TIMEOUT_S
     settle_s: float = SETTLE_S
     samples: tuple[tuple[float, float, float, float], ...] = ()
     outcome: Recovered | TimedOut | None = field(default=None)
-
-    @classmethod
-    def start(
-        cls, at_s: float, normal: Normal | None = None, timeout_s: float = TIMEOUT_S, settle_s: float = SETTLE_S
-    ) -> Self:
-        """Start watching at an action; without a baseline, a difference above 5 % of the workload is an anomaly."""
-        return cls(at_s, normal or Normal(), timeout_s, settle_s)
 
     def observe(
         self,

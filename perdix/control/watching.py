@@ -353,7 +353,7 @@ def _begun(
         if watching is not None and watching.decision_id == last.decision_id:
             return watching
         intent = last.intent
-        watch = RecoveryWatch.start(last.applied_s, normal, timeout_s)
+        watch = RecoveryWatch(last.applied_s, normal, timeout_s)
         fewer = intent.scale_out < intent.from_scale_out and intent.reason != Reason.SCALE_MAXIMUM
         inward = fewer or intent.reason == Reason.SCALE_IN
         begun = Watching(watch, intent.from_scale_out, intent.scale_out, last.decision_id, intent.predicted_recovery_s)
@@ -381,7 +381,7 @@ def _failure(normal: Normal, window: Window, last: Entry | None) -> Watching | N
     if not ran_before.any() or explained or restarted_s <= normal.newest_s:
         return None
     began_s = max(restarted_s - BEFORE_A_RESTART_S, float(window.times_s[0]))
-    return _unasked(RecoveryWatch.start(began_s, normal), window, restarted_s)
+    return _unasked(RecoveryWatch(began_s, normal), window, restarted_s)
 
 
 def _halted(normal: Normal, window: Window, last: Entry | None) -> Watching | None:
@@ -398,7 +398,7 @@ def _halted(normal: Normal, window: Window, last: Entry | None) -> Watching | No
     if first == 0 or asked_s >= seen_s - BEFORE_A_RESTART_S or seen_s <= normal.newest_s:
         return None
     began_s = float(np.mean(window.times_s[first - 1 : first + 1]))
-    return _unasked(RecoveryWatch.start(began_s, normal), window, seen_s)
+    return _unasked(RecoveryWatch(began_s, normal), window, seen_s)
 
 
 def _unasked(watch: RecoveryWatch, window: Window, stopped_s: float) -> Watching:

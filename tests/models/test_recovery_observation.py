@@ -36,7 +36,7 @@ def watched(columns, at_s, tick_s=60, window_s=90, lag=True, every=1, **options)
     times, workload, throughput, lags = (values[::every] for values in columns[:4])
     before = times < at_s
     normal = Normal().fed(times[before], workload[before], throughput[before], lags[before] if lag else None)
-    watch = RecoveryWatch.start(at_s, normal, **options)
+    watch = RecoveryWatch(at_s, normal, **options)
     now = at_s
     while watch.outcome is None and now < times[-1]:
         now += tick_s
@@ -91,7 +91,7 @@ def test_a_stop_that_shows_in_the_first_sample_after_the_action_began_with_the_a
     before = times <= 405
     normal = Normal().fed(times[before], workload[before], throughput[before], lag[before])
     at_the_action = np.where(times == 405, workload, throughput)  # tells of the step that ends with it
-    outcome = RecoveryWatch.start(405.0, normal).observe(times, workload, at_the_action, lag).outcome
+    outcome = RecoveryWatch(405.0, normal).observe(times, workload, at_the_action, lag).outcome
     assert isinstance(outcome, Recovered)
     assert outcome.stopped_s == 405.0
     assert outcome.downtime_s == pytest.approx(45, abs=every / 2 + 1)
@@ -114,13 +114,13 @@ def test_what_was_done_again_unseen_counts_no_gap_of_the_metrics(before):
     """The first sample comes 12 s after the action; it may be the mean of a stop and of catching up."""
     times, arrived = 12.0 + 5.0 * np.arange(14), np.full(14, 10.0)
     done = np.array([*[10.0] * before, 12.0, 12.0, *[10.0] * (12 - before)])
-    watch = RecoveryWatch.start(0.0).observe(times, arrived, done)
+    watch = RecoveryWatch(0.0).observe(times, arrived, done)
     assert watch.unseen(1.0, 1.0).again_records == pytest.approx(2.0 * (5.0 + 5.0))
     assert watch.unseen(1.0, 1.0).recovery_s == times[before + 1]
     for count in (0, 1, 5):
-        early = RecoveryWatch.start(0.0).observe(times[:count], arrived[:count], done[:count])
+        early = RecoveryWatch(0.0).observe(times[:count], arrived[:count], done[:count])
         assert early.unseen(1.0, 1.0) is None, "no half a minute of calm yet"
-    nothing = RecoveryWatch.start(0.0).observe(times, arrived, arrived).unseen(1.0, 1.0)
+    nothing = RecoveryWatch(0.0).observe(times, arrived, arrived).unseen(1.0, 1.0)
     assert (nothing.again_records, nothing.recovery_s) == (0.0, 1.0)
 
 
@@ -131,7 +131,7 @@ def test_what_was_done_again_unseen_counts_from_the_restart_on(after_s):
     done = np.full(200, 70.0)
     done[after_s : after_s + 2] = 0.0
     done[after_s + 2 : after_s + 12] = 70.0 + (2 * 70.0 + 3 * 70.0) / 10.0  # two seconds stood still, three done again
-    watch = RecoveryWatch.start(0.0).observe(times, np.full(40, 70.0), done.reshape(-1, 5).mean(axis=1))
+    watch = RecoveryWatch(0.0).observe(times, np.full(40, 70.0), done.reshape(-1, 5).mean(axis=1))
     found = watch.unseen(after_s + 2.0, 2.0)
     assert found.stopped_s == after_s
     assert found.recovery_s == pytest.approx(12.0, abs=4.0)
@@ -144,7 +144,7 @@ def test_a_surplus_within_noise_is_no_calm():
     noise = rng.normal(0.0, 1.0, 60)
     normal = Normal().fed(times, arrived, arrived + noise)
     catching_up = np.where(times <= 100.0, 11.5, 10.0)
-    watch = RecoveryWatch.start(0.0, normal).observe(times, arrived, catching_up + noise)
+    watch = RecoveryWatch(0.0, normal).observe(times, arrived, catching_up + noise)
     assert watch.unseen(1.0, 1.0).recovery_s == pytest.approx(100.0, abs=20.0)
 
 
@@ -260,7 +260,7 @@ def test_an_overload_before_a_late_stop_is_no_downtime(every):
 
 def test_an_outcome_is_final():
     columns = job()
-    watch = RecoveryWatch.start(395.0, Normal().fed(*(values[:395] for values in columns[:3])))
+    watch = RecoveryWatch(395.0, Normal().fed(*(values[:395] for values in columns[:3])))
     rows = slice(395, 600)
     done = watch.observe(*(values[rows] for values in columns[:3]))
     assert isinstance(done.outcome, Recovered)
@@ -269,7 +269,7 @@ def test_an_outcome_is_final():
 
 
 def test_times_out_without_any_sample():
-    watch = RecoveryWatch.start(0.0, timeout_s=120)
+    watch = RecoveryWatch(0.0, timeout_s=120)
     blank = np.full(60, np.nan)
     watch = watch.observe(np.arange(60.0), blank, blank)
     assert watch.outcome is None
@@ -279,7 +279,7 @@ def test_times_out_without_any_sample():
 
 def test_works_without_a_baseline():
     columns = job()
-    watch = RecoveryWatch.start(395.0).observe(*(values[395:] for values in columns[:4]))
+    watch = RecoveryWatch(395.0).observe(*(values[395:] for values in columns[:4]))
     assert watch.outcome.recovery_s == pytest.approx(columns[4] - 400, abs=4)
 
 

@@ -62,7 +62,7 @@ def recoveries():
                 scale_out = (8, 11, 9, 12)[minute // 20 % 4]
                 prediction = predicted(twin, scale_out, float(seen(twin, 10)[1].mean()))
                 twin.rescale(scale_out, f"{minute}")
-                watch = RecoveryWatch.start(float(twin.now_s), normal)
+                watch = RecoveryWatch(float(twin.now_s), normal)
     return found
 
 
