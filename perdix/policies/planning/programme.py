@@ -239,23 +239,20 @@ class _Steps:
     course: Course
     prices: Prices
     still_s: Values  # how long the job stands still at each move, shape ``(3,)``
-    # exceeds, risk, lost: of each stage and size: how often a second is late that does not wait for others, what it may
-    # cost that the size takes less than is believed (worker-seconds), and the records that a restart does again; shape
-    # ``(stages, sizes)``
+    # exceeds, lost: of each stage and size: how often a second is late that does not wait for others, and the records
+    # that a restart does again; shape ``(stages, sizes)``
     exceeds: Values
-    risk: Values
     lost: Values
     paid: Values  # worker-seconds beside lateness, shape ``(stages, 3, sizes)``
 
     @classmethod
     def of(cls, sizes: Sizes, course: Course, prices: Prices) -> _Steps:
         load, runs_s = course.per_s[:, None], sizes.workers * course.lasts_s[:, None]
-        risk = _risk(sizes, prices, load)
         lost = np.minimum(sizes.per_s * prices.lost_s, load * prices.lost_s * 2.0)
-        moving = runs_s + prices.rescale + risk + sizes.barred
+        moving = runs_s + prices.rescale + _risk(sizes, prices, load) + sizes.barred
         paid = np.stack([runs_s, moving, moving], axis=1)
         still_s = np.array([0.0, prices.out_s, prices.in_s])
-        return cls(sizes, course, prices, still_s, _exceeds(sizes, course), risk, lost, paid)
+        return cls(sizes, course, prices, still_s, _exceeds(sizes, course), lost, paid)
 
     def from_backlogs(self, stages: slice, backlogs: Values) -> tuple[Values, Values]:
         """Return what each move costs in some stages from each backlog, and what waits then.
