@@ -62,11 +62,11 @@ def test_what_is_not_finite_is_refused_by_its_place_and_nothing_is_kept(store: S
 
 def test_forecasts_wait_for_their_truth_and_leave_a_score(store: StateStore) -> None:
     assert store.learned.save_forecast("wordcount", forecast(1_060.0))
-    assert store.learned.save_forecast("wordcount", forecast(1_000.0), keep_s=120)
-    assert not store.learned.save_forecast("wordcount", forecast(1_000.0)), "the same origin twice"
+    assert store.learned.save_forecast("wordcount", forecast(1_000.0, 120))
+    assert not store.learned.save_forecast("wordcount", forecast(1_000.0, 120)), "the same origin twice"
     first, second = store.learned.pending_forecasts("wordcount")
     assert (first.origin_s, first.family, first.version, len(first.mean)) == (1_000.0, "auto-arima", 7, 120)
-    np.testing.assert_allclose(first.mean, forecast().mean[:120], rtol=1e-6)
+    np.testing.assert_allclose(first.mean, forecast(1_000.0, 120).mean, rtol=1e-6)
     assert len(second.mean) == 900
     assert sorted(second.quantiles) == [0.5, 0.95]
     np.testing.assert_allclose(second.quantiles[0.95], forecast().quantiles[0.95], rtol=1e-6)

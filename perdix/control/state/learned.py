@@ -95,14 +95,13 @@ class LearnedState:
             if rows:
                 connection.execute(_LEARN, rows)
 
-    def save_forecast(self, job: str, forecast: Forecast, keep_s: float | None = None) -> bool:
+    def save_forecast(self, job: str, forecast: Forecast) -> bool:
         """Keep a forecast until its truth is known; ``False`` when the job's forecast of that origin is already kept.
 
-        Only the first ``keep_s`` seconds are kept (the whole horizon when ``None``), as 32-bit numbers.
+        Its numbers are kept with 32 bits.
         """
-        steps = len(forecast.mean) if keep_s is None else max(1, math.ceil(keep_s / forecast.step_s))
         probabilities = sorted(forecast.quantiles)
-        rates = np.vstack([forecast.mean, *(forecast.quantiles[p] for p in probabilities)])[:, :steps]
+        rates = np.vstack([forecast.mean, *(forecast.quantiles[p] for p in probabilities)])
         row = {"job": job, "origin_s": forecast.origin_s, "step_s": forecast.step_s}
         row |= {"family": forecast.family, "version": forecast.version, "probabilities": to_text(probabilities)}
         with self.transactions.writing_once() as connection:
