@@ -194,6 +194,15 @@ def test_lateness_is_counted_in_minutes_however_often_is_looked(minutes):
     assert known.late == pytest.approx(by_the_minute.late, rel=5e-3)
 
 
+@pytest.mark.parametrize("minutes", [1.0, 0.25, 1.0 / 12.0])
+def test_late_minutes_fade_also_where_they_are_remembered_from_tick_to_tick(minutes):
+    """Rounded to three decimals, half a minute never faded, and six minutes not at ticks of 5 s."""
+    known = Lateness().seen(0.93, 1.0, 3.0)
+    for _ in range(round(7 * 1_440 / minutes)):
+        known = Lateness.of_memory({"lateness": known.seen(0.1, 0.0, minutes).to_state()})
+    assert known.late.max() < 0.01
+
+
 @given(st.lists(st.tuples(st.floats(0, 1e6), st.floats(0, 1)), max_size=60))
 def test_more_load_is_never_expected_to_be_less_late(seen):
     known = Lateness()

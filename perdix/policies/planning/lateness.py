@@ -43,7 +43,7 @@ class Lateness:
 
     def to_state(self) -> list[list[float]]:
         """Return a JSON-serialisable state."""
-        return [np.round(self.minutes, 3).tolist(), np.round(self.late, 3).tolist()]
+        return [self.minutes.tolist(), self.late.tolist()]
 
     @classmethod
     def of_memory(cls, memory: Mapping[str, Any]) -> Lateness:
