@@ -227,14 +227,14 @@ def _avoided(decision: Decision, situation: Situation, circumstances: Circumstan
     barred = _bar(decision.scale_out, situation, circumstances, decision.mix)
     if not decision.rescales(situation) or barred is None:
         return decision
-    current, most = situation.scale_out, situation.bounds.maximum
+    current = situation.scale_out
     # Another number of workers of several sizes would need other ones, which only the policy knows
     chosen = current if decision.mix or situation.mix else decision.scale_out
     step = 1 if decision.scale_out < current else -1
     # Towards what runs: a scale-in keeps more than was wanted, a scale-out stays below what could not be reached.
     while chosen != current and _bar(chosen, situation, circumstances) is not None:
         chosen += step
-    if decision.scale_out <= most < chosen:  # what the bounds forbid goes all the same
+    if situation.bounds.clamp(chosen) != chosen:  # what the bounds forbid goes all the same
         return decision
     if chosen == current:
         return held_back(decision, situation, Reason.HOLD_AVOIDED, f"{barred.why}; not tried again for a while.")

@@ -124,6 +124,13 @@ def test_no_bad_size_keeps_a_job_above_bounds_that_were_lowered(current: int) ->
     assert decide(Wanting(2), above, replace(bad, avoided=[Avoided(2, NOW_S + 1, "failed")])).decision.scale_out == 3
 
 
+def test_nor_below_bounds_that_were_raised() -> None:
+    bad = circumstances(running=Running(3, 3, settled=True), avoided=[Avoided(6, NOW_S + 1, "failed")])
+    below = situation(scale_out=3, bounds=Bounds(minimum=6, maximum=8))
+    assert decide(Wanting(6), below, bad).decision.scale_out == 6
+    assert decide(Wanting(7), below, replace(bad, avoided=[Avoided(7, NOW_S + 1, "failed")])).decision.scale_out == 6
+
+
 # ---- a policy that fails, or answers what cannot be -----------------------------------------------
 
 
