@@ -65,7 +65,8 @@ def test_nothing_is_shown_that_says_nothing() -> None:
 
 def test_why_a_job_stands_so_is_shown_whole_whatever_is_in_it() -> None:
     why = "Paused: by an operator (move | migrate,\nsee <b>runbook</b>)."
-    (row,) = tick_metadata(FleetReport(0.0, 1.0, {"ads": TickReport("ads", Status.PAUSED, why)}))["why"].value.records
+    report = FleetReport({"ads": TickReport("ads", Status.PAUSED, why)}, started_s=0.0, finished_s=1.0)
+    (row,) = tick_metadata(report)["why"].value.records
     assert row.data == {"job": "ads", "status": "paused", "why": why}
 
 
