@@ -10,6 +10,7 @@ from benchmarks.storm.flow import FLOW
 from benchmarks.storm.weather import Weather
 from perdix.settings.stream_job import Bounds, PolicySettings, StreamJob
 
+OF_OPERATORS = ("at ", "paused")  # how edits begin that a loop goes by that sizes operators
 LATER = datetime(2100, 1, 1, tzinfo=UTC)  # than any clock of an episode says
 
 
@@ -30,7 +31,7 @@ class JobFiles:
         """Return the job whose operators are sized, as its file is now, or was last if it is gone."""
         assert self.flow is not None
         edit = self.weather.active("job file", FLOW)
-        return self.flow if edit is None or not edit.what.startswith("at ") else edited(self.flow, edit.what)[0]
+        return self.flow if edit is None or not edit.what.startswith(OF_OPERATORS) else edited(self.flow, edit.what)[0]
 
 
 def edited(job: StreamJob, what: str) -> list[StreamJob]:

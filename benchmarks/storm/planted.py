@@ -25,6 +25,7 @@ from perdix.control.champions import Champions, ChampionSource
 from perdix.control.decide import Circumstances, Verdict
 from perdix.control.fleet_report import FleetReport
 from perdix.control.job_memory import JobMemory
+from perdix.control.operators import executor as operators_executor
 from perdix.control.operators import loop as operators_loop
 from perdix.control.operators.executor import Executor
 from perdix.control.reconcile import Event
@@ -295,6 +296,11 @@ def bounds_of_before() -> AbstractContextManager[Wrap]:
     return _patched(Executor, "_allowed", lambda _, mix: dict(mix))
 
 
+def operators_while_paused() -> AbstractContextManager[Wrap]:
+    """Let a loop that sizes operators overlook that the job's file pauses it."""
+    return _patched(operators_executor, "why_paused", lambda *_: None)
+
+
 def outcomes_doubled() -> AbstractContextManager[Wrap]:
     """Let the ledger have twice the time that a rescale took."""
     found = learn._outcome
@@ -402,6 +408,7 @@ PLANTS: Mapping[str, Callable[[], AbstractContextManager[Wrap]]] = {
     "another instance": operators_of_nobody,
     "redeployed": operators_left_alone,
     "bounds of before": bounds_of_before,
+    "while paused": operators_while_paused,
     "budget": no_day_ends,
     "doubled": outcomes_doubled,
     "never fewer": never_fewer_after_a_restart,

@@ -98,6 +98,7 @@ PLANTED = [
     ("outcome", "ledger", Episode(14, 1, (), 14)),
     ("another instance", "ledger", Episode(14, 1, (), 14)),
     ("bounds of before", "bounds", Episode(14, 1, TAKEN_BACK, 26)),
+    ("while paused", "bounds", Episode(14, 1, (Fault("job file", "flow", 3, 9, 0.0, "paused"),), 12)),
     ("budget", "rescales per day", Episode(10, 1, (), 34)),
     ("redeployed", "served again", Episode(14, 1, (), 10)),
     ("nothing seen", "no job breaks", Episode(2, 1, (Fault("no metrics", "job-0", 3, 4, 0.0, "empty"),), 8)),

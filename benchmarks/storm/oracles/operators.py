@@ -26,6 +26,8 @@ class Operators(Judge):
 
     def asked_operators(self, flow: Flow, job: StreamJob, wanted: Mix, by: str, auditor: StateStore) -> str:
         """Judge what a loop asks for (of every operator) when it arrives; return the decision that it carries out."""
+        if job.paused_until is not None:
+            self._tell("bounds", f"{by} asked for {wanted} while the job's file pauses it")
         desired = auditor.ledger.desired(on_record(job.name))
         if desired is None or not agrees(wanted, desired.mix):
             self._tell("ledger", f"{by} asked for {wanted}, the ledger wants {desired and desired.mix}")
