@@ -313,6 +313,9 @@ def test_a_text_that_accompanies_a_wide_table_costs_its_own_cells(read):
     ("name", "metric", "mapped"),
     [
         ("run_task_managers-data.csv", "scale_out", True),
+        ("Task Managers-data.csv", "scale_out", True),
+        ("Job managers-data.csv", "a", False),
+        ("node_managers.csv", "a", False),
         ("throughput.csv", "throughput_per_s", True),
         ("Workload-1.csv", "workload_per_s", True),
         ("latency_1.csv", "latency_p95_ms", True),

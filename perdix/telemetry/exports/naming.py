@@ -22,7 +22,6 @@ WORDS = {
     "latency": LATENCY,
     "parallelism": SCALE_OUT,
     "taskmanagers": SCALE_OUT,
-    "managers": SCALE_OUT,  # task_managers
     "workers": SCALE_OUT,
     "uptime": UPTIME,
 }
@@ -103,7 +102,7 @@ def metric_of_file(stem: str) -> str | None:
     """Return the canonical metric that a file's name tells; ``None`` when it tells none, or more than one."""
     if stem in CANONICAL:
         return stem
-    words = re.split(r"[^a-z]+", stem.lower())
+    words = re.split(r"[^a-z]+", re.sub(r"task[ _-]managers", "taskmanagers", stem.lower()))
     metrics = {WORDS[word].name for word in words if word in WORDS}
     return metrics.pop() if len(metrics) == 1 else None
 
