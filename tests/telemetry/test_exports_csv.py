@@ -309,6 +309,15 @@ def test_a_text_that_accompanies_a_wide_table_costs_its_own_cells(read):
     assert reading.tally.quarantined == 4
 
 
+def test_a_moment_that_comes_twice_refuses_no_wide_table(read):
+    """As phases of a run change, or where two queries meet: all of the file was lost for one row."""
+    rows = [f"{1677064200 + 15 * k},{'warm' if k < 6 else 'steady'},{k}" for k in range(12)]
+    rows.insert(6, f"{1677064200 + 15 * 6},warm,6")
+    named, reading = read("\n".join(["timestamp,phase,lag", *rows]).encode(), "lag.csv")
+    assert sum(len(part.series.values) for part in named) == 13
+    assert {row.reason.partition(" of column")[0] for row in reading.quarantined} == {"value 'warm'", "value 'steady'"}
+
+
 @pytest.mark.parametrize(
     ("name", "metric", "mapped"),
     [

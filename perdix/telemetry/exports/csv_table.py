@@ -39,6 +39,7 @@ WORKER = "worker"
 ROW_NUMBERS = frozenset({"", "unnamed: 0", "unnamed: 0.1"})  # as pandas titles its index
 _SAME_TIME_MS = 86_400_000  # two columns of times may be in different zones, or one of days alone
 _PARTITION = "partition"
+SEVERAL = 1.5  # rows of a time: more are of several series
 _LABEL = "a label needs a table of ts, metric, value and labels"
 _DELIMITERS = (",", ";", "\t", "|")
 
@@ -211,15 +212,19 @@ class _Table:
         yield from self._bad_times([1] * len(self.rows))
 
     def label(self, out: set[int]) -> str | None:
-        """Return the first column of texts or partitions in which rows of one time differ, as of several series do."""
+        """Return the first column of texts or partitions in which rows of one time differ, as of several series do.
+
+        Those of most times do: one that accompanies the rows may change where a few of them come twice.
+        """
         times = self.times.times_ms[self.times.good]
-        for at, title in enumerate(self.header.columns) if len(np.unique(times)) < len(times) else ():
+        most = SEVERAL * len(np.unique(times))
+        for at, title in enumerate(self.header.columns) if len(times) > most else ():
             column = [row[at] for row in self.rows]
             present, _, bad = _values(column)
             names = title.lower() == _PARTITION or (bad.any() and (bad == present).all())
             if names and at not in out and title.lower() not in TIME_NAMES:
                 pairs = set(zip(times.tolist(), np.array(column, dtype=object)[self.times.good], strict=True))
-                if len(pairs) > len(np.unique(times)):
+                if len(pairs) > most:
                     return title
         return None
 
