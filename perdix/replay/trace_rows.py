@@ -183,7 +183,7 @@ def _csv(path: Path, content: bytes) -> tuple[list[str], list[Row]]:
         raise SettingsError(f"{path}: cannot be read as UTF-8 (byte {error.start}); save it as UTF-8") from None
     except csv.Error as error:
         raise SettingsError(f"{path}: cannot be read as CSV: {error}; {FIX}") from None
-    titled = not any(_time_s(cell) is not None for cell in rows[0][1])
+    titled = bool(rows) and not any(_time_s(cell) is not None for cell in rows[0][1])
     return (list(map(str, rows[0][1])), rows[1:]) if titled else ([], rows)
 
 

@@ -299,6 +299,8 @@ class TestWithoutTimes:
         ("", "the file is empty"),
         (" \n \n", "the file is empty"),
         ("second,tuples_per_second\n", "no rows below the header"),
+        ("sep=,\n", "no rows below the header"),
+        ("\ufeff\n", "no rows below the header"),
         ("<!doctype html><title>503</title>\n<p>x\n", "no time in"),
         (rows([0], [5]), "1 rows with a rate; a trace needs at least two"),
         (rows([0, 1, 2], [5, 5, 5]), "covers 3 s; give at least 60"),
