@@ -173,6 +173,12 @@ class TestFilesAsTheyCome:
         ):
             recorded(written(tmp_path, header + "".join(lines)), step_s=60.0)
 
+    @pytest.mark.parametrize("step_s", [1, 15, 60])
+    def test_seconds_since_a_beginning_beside_a_day_are_no_clock(self, step_s: int, tmp_path: Path) -> None:
+        lines = [f"2026-03-04,{step_s * k},{100 + k}\n" for k in range(100)]
+        trace = recorded(written(tmp_path, "date,time,rate\n" + "".join(lines)))
+        assert trace.times_s.tolist() == [float(step_s * k) for k in range(100)]
+
     def test_an_hour_beside_whole_times_is_no_rate(self, tmp_path: Path) -> None:
         lines = [f"2026-03-04T{9 + k:02}:00:00Z,2026-03-04,{9 + k},{rate}\n" for k, rate in enumerate(RATES)]
         trace = recorded(written(tmp_path, "timestamp,date,hour,messages\n" + "".join(lines)))

@@ -28,7 +28,7 @@ CLOCK_NAMES = ("time", "hour", "minute", "second")
 _DAY = "date"
 _ONLY_DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _DAY_ANYHOW = re.compile(r"([12]\d{3})(-?)(\d\d)\2(\d\d)(?:[ T]00:00:00(?:\.0+)?)?")
-_DAY_AND_CLOCK = re.compile(rf"{_ONLY_DAY.pattern}T\d\d(:\d\d){{1,2}}(\.\d+)?(Z|[+-]\d\d:?\d\d)?")
+_DAY_AND_CLOCK = re.compile(rf"{_ONLY_DAY.pattern}T[0-2]\d(:\d\d){{1,2}}(\.\d+)?(Z|[+-]\d\d:?\d\d)?")
 RELATIVE_BELOW_DAYS = 365 * 3  # from the epoch: what tells a time before 1973 is a stop watch, not a clock
 
 
@@ -76,7 +76,8 @@ def day_and_clock(titles: Sequence[str], time: int, rows: Sequence[Sequence[str]
             f"{text}T{at if ':' in at else at + ':00'}" if _ONLY_DAY.fullmatch(text) else text
             for text, at in zip(days, clocks, strict=True)
         ]
-        if any(map(_ONLY_DAY.fullmatch, days) if day == time else map(_DAY_AND_CLOCK.fullmatch, whole)):
+        fits = [*map(_ONLY_DAY.fullmatch, days)] if day == time else [*map(_DAY_AND_CLOCK.fullmatch, whole)]
+        if fits.count(None) < len(fits) / 2:  # else the clock counts from an event, and few of its numbers are hours
             return whole if time in (day, *clock) else plain, (time, day, *clock)
     return plain, (time,)
 
