@@ -102,11 +102,19 @@ def test_answers_may_follow_each_other_in_one_file(read, indent, after):
     assert reading.tally.quarantined == 0
 
 
-@pytest.mark.parametrize("place", range(3))
-def test_an_error_among_several_answers_is_reported(read, place):
-    error = {"status": "error", "errorType": "bad_data", "error": "exceeded maximum resolution of 11,000 points"}
+@pytest.mark.parametrize(
+    ("place", "error"),
+    [
+        *(
+            (place, '{"status":"error","errorType":"bad_data","error":"resolution of 11,000 points"}')
+            for place in range(3)
+        ),
+        *((place, "<html>\r\n<h1>504: no 11,000 points</h1><style>p {x}</style></html>\r\n") for place in (1, 2)),
+    ],
+)
+def test_an_error_among_several_answers_is_reported(read, place, error):
     answers = [query_range([stream]).decode() for stream in PLAIN[:2]]
-    answers.insert(place, json.dumps(error))
+    answers.insert(place, error)
     named, reading = read("\n".join(answers).encode())
     assert gathered(named) == expected(PLAIN[:2])
     assert [row.reason for row in reading.quarantined] == [

@@ -15,7 +15,7 @@ from perdix.telemetry.exports.records import Limits, Quarantined, excerpt
 START = re.compile(rb'\{\s*"metric"\s*:\s*\{')
 _END_OF_SERIES = re.compile(rb"\]\s*\]\s*\}")
 _TAIL = re.compile(rb"\s*\]\s*(?:\}|,\s*\"|$)")
-_ERROR = re.compile(rb'\{\s*"status"\s*:\s*"error"[^{}]*')
+_ERROR = re.compile(rb'(?:\{\s*"status"\s*:\s*"error"|(?i:<!doctype|<html))[^{}]*')
 _NOTHING = re.compile(rb"\s*$")
 _OVERLAP_BYTES = 64  # no start of a series is longer than this, whatever its white space
 _HEAD_BYTES = 1 << 20
