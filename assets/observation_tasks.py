@@ -44,7 +44,7 @@ def write_observations(key: Mapping[str, Any]) -> dict[str, Any]:
 def _counters_and_rates(samples: pd.DataFrame) -> list[str]:
     """Return the metrics that exports by hand have as counters and as rates (of one worker), which add up."""
     of_rates = samples[samples["metric"].isin([WORKLOAD.name, THROUGHPUT.name])]
-    by_hand = of_rates[[not was_pulled(source) for source in of_rates["source"]]]
+    by_hand = of_rates[~of_rates["source"].isin([*filter(was_pulled, of_rates["source"].unique())])]
     kinds = by_hand.groupby(["metric", "worker"], dropna=False)["kind"].nunique()
     return sorted(set(kinds[kinds > 1].index.get_level_values("metric")))
 
