@@ -144,6 +144,15 @@ def test_a_day_and_its_clock_in_two_columns(read, days, title, clocks):
     assert reading.remarks == ["date-times carry no zone; they were read as UTC"]
 
 
+@pytest.mark.parametrize(("zone", "midnight_ms"), [("UTC", T0 - 80_000_000), ("Europe/Berlin", T0 - 83_600_000)])
+def test_a_day_may_have_a_zone_beside_its_clock(read, zone, midnight_ms):
+    """As Spark writes the beginning of a day: all rows were of it."""
+    days = pa.array([midnight_ms] * 2, pa.timestamp("ms", zone))
+    named, reading = read(written(date=days, hour=[8, 9], metric=["cpu_load"] * 2, value=[0.5, 0.6]))
+    assert [stream.series.times_ms.tolist() for stream in named] == [[midnight_ms + k * 3_600_000 for k in (8, 9)]]
+    assert reading.remarks == []
+
+
 def test_an_hour_beside_whole_times_leaves_them(read):
     whole = pa.array([T0, T0 + 1000], pa.timestamp("ms"))
     named, _ = read(written(date=whole, hour=[22, 22], metric=["cpu_load"] * 2, value=[0.5, 0.6]))

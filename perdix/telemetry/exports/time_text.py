@@ -26,9 +26,10 @@ TIME_NAMES = frozenset(
 )
 CLOCK_NAMES = ("time", "hour", "minute", "second")
 _DAY = "date"
-_ONLY_DAY = re.compile(r"\d{4}-\d\d-\d\d")
-_DAY_ANYHOW = re.compile(r"([12]\d{3})(-?)(\d\d)\2(\d\d)(?:[ T]00:00:00(?:\.0+)?)?")
-_DAY_AND_CLOCK = re.compile(rf"{_ONLY_DAY.pattern}T[0-2]\d(:\d\d){{1,2}}(\.\d+)?(Z|[+-]\d\d:?\d\d)?")
+_ZONE = r"(Z|[+-]\d\d:?\d\d)?"
+_ONLY_DAY = re.compile(rf"\d{{4}}-\d\d-\d\d{_ZONE}")
+_DAY_ANYHOW = re.compile(rf"([12]\d{{3}})(-?)(\d\d)\2(\d\d)(?:[ T]00:00:00(?:\.0+)?{_ZONE})?")
+_DAY_AND_CLOCK = re.compile(rf"\d{{4}}-\d\d-\d\dT[0-2]\d(:\d\d){{1,2}}(\.\d+)?{_ZONE}")
 RELATIVE_BELOW_DAYS = 365 * 3  # from the epoch: what tells a time before 1973 is a stop watch, not a clock
 
 
@@ -69,11 +70,11 @@ def day_and_clock(titles: Sequence[str], time: int, rows: Sequence[Sequence[str]
     for day in places(titles, _DAY) if places(titles, "time", "hour") else ():
         days = [cells[day].strip() for cells in rows]
         if all(map(_DAY_ANYHOW.fullmatch, days)):
-            days = [_DAY_ANYHOW.sub(r"\1-\3-\4", text) for text in days]
+            days = [_DAY_ANYHOW.sub(r"\1-\3-\4\5", text) for text in days]
         clocks = [":".join(cells[at].strip().zfill(2) for at in clock) for cells in rows]
         clocks = [text.zfill(len(text) + (text[1:2] == ":")) for text in clocks]
         whole = [
-            f"{text}T{at if ':' in at else at + ':00'}" if _ONLY_DAY.fullmatch(text) else text
+            f"{text[:10]}T{at if ':' in at else at + ':00'}{text[10:]}" if _ONLY_DAY.fullmatch(text) else text
             for text, at in zip(days, clocks, strict=True)
         ]
         fits = [*map(_ONLY_DAY.fullmatch, days)] if day == time else [*map(_DAY_AND_CLOCK.fullmatch, whole)]
