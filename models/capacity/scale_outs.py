@@ -322,8 +322,8 @@ class ScaleOuts:
     def from_features(cls, frame: pd.DataFrame) -> ScaleOuts:
         """Learn from a history in the form of the lake table ``capacity_features``, in the order of time.
 
-        Raises ``ValueError`` when a column is missing, no row has both CPU and throughput, the workers did hardly
-        anything, or more than a worker can.
+        Raises ``ValueError`` when a column is missing, no row has both CPU and throughput, the workers took in
+        nothing, or more than a worker can.
 
         ``frame``: columns ``ts, worker, scale_out, cpu_load, throughput_per_s``; one-minute means, warm-up dropped.
         """
@@ -345,7 +345,8 @@ class ScaleOuts:
             )
         if not model.known:
             raise ValueError(
-                "the workers are so idle that their capacity cannot be estimated from CPU load; it takes more load"
+                "the workers took in nothing, so their capacity cannot be estimated; wait for load, or check that "
+                f"{THROUGHPUT.name} is theirs"
             )
         model._check()
         return model
