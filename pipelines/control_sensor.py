@@ -20,6 +20,7 @@ from perdix.assets.metadata import records
 from perdix.assets.partitions import stream_jobs
 from perdix.assets.resources import Workspace
 from perdix.control.clock import WallClock
+from perdix.control.explain_text import USUAL
 from perdix.control.fleet import tick_fleet
 from perdix.control.fleet_report import FleetReport
 from perdix.control.job_files import FollowedFiles
@@ -149,7 +150,7 @@ def tick_metadata(report: FleetReport) -> dict[str, Any]:
     served = report.reports.values()
     wapes = [tick.wape for tick in served if tick.wape is not None]
     horizons = [tick.horizon_wape for tick in served if tick.horizon_wape is not None]
-    standing = sorted(report.statuses.items())
+    standing = sorted(report.statuses.items(), key=lambda item: (item[1].status in USUAL, item[0]))
     rows = [{"job": name, "status": status.status.value, "why": status.sentence} for name, status in standing]
     return {
         "jobs": summary["jobs"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from logging import getLogger
 from pathlib import Path
 
@@ -68,6 +69,14 @@ def test_why_a_job_stands_so_is_shown_whole_whatever_is_in_it() -> None:
     report = FleetReport({"ads": TickReport("ads", Status.PAUSED, why)}, started_s=0.0, finished_s=1.0)
     (row,) = tick_metadata(report)["why"].value.records
     assert row.data == {"job": "ads", "status": "paused", "why": why}
+
+
+def test_of_many_jobs_those_that_are_not_served_as_usual_are_shown_first() -> None:
+    """A table has twenty rows, and a fleet more jobs."""
+    told = report(**{f"job-{k:02}": 1 for k in range(30)})
+    blind = {"zebra": TickReport("zebra", Status.BLIND, "Blind: no sample at all.")}
+    shown = tick_metadata(replace(told, reports={**told.reports, **blind}))["why"].value.records
+    assert [row.data["job"] for row in shown[:3]] == ["zebra", "job-00", "job-01"]
 
 
 def test_a_tick_in_which_nothing_happened_leaves_no_log_file_and_old_ticks_go(
