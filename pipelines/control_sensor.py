@@ -69,7 +69,7 @@ def _settings(workspace: Workspace, home: Home) -> tuple[ControlSettings, tuple[
     try:
         last[0] = workspace.settings().control
     except SettingsError as error:
-        return last[0], (f"{error}; what was read of it last is used",)
+        return last[0], (f"{error}; what was read of it last is used, at first the defaults",)
     return last[0], ()
 
 

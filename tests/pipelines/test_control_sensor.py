@@ -125,7 +125,7 @@ def test_settings_that_cannot_be_read_stop_no_tick(tmp_path: Path, monkeypatch: 
     assert intervals == [60.0, 90.0, 90.0]
     assert notes[1] is False
     assert "perdix.yaml:1" in notes[2]
-    assert notes[2].endswith("; what was read of it last is used")
+    assert notes[2].endswith("; what was read of it last is used, at first the defaults")
 
 
 def test_what_stays_wrong_is_logged_once_as_dagster_removes_no_log_file(
