@@ -152,7 +152,7 @@ def test_a_scrape_interval_that_is_too_short_is_why_rates_find_nothing(face: Pro
 def test_a_job_that_shows_nothing_at_all_may_not_run(face: PrometheusFace) -> None:
     found = checked(a_job(face, job_name="x", namespace="y", topic="z"))
     assert "no query finds a series: does the job run" in found.problem
-    assert found.fix == "start the job, or correct prometheus.selector"
+    assert found.fix == "start the job, correct prometheus.selector, or the queries in conf/queries/flink.yaml"
     assert not [query.fix for query in found.queries if "publish it" in query.fix], "not before the job is found"
 
 

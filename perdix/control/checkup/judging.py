@@ -56,8 +56,12 @@ class _Seen:
         return STALE_AFTER_INTERVALS * self.step_s + self.step_s
 
     @property
+    def queries(self) -> str:
+        return f"conf/queries/{self.server.queries.engine}.yaml"
+
+    @property
     def where(self) -> str:
-        return f"beside its promql in conf/queries/{self.server.queries.engine}.yaml"
+        return f"beside its promql in {self.queries}"
 
 
 def judged(
@@ -72,7 +76,8 @@ def judged(
     if all(fact.verdict in {Verdict.MISSING, Verdict.UNANSWERABLE} for fact in each.values()):
         nothing = "no query finds a series: does the job run, and is this the Prometheus that scrapes it?"
         unfixed = [replace(fact, fix="") if fact.verdict is Verdict.MISSING else fact for fact in each.values()]
-        return tuple(unfixed), (nothing, "start the job, or correct prometheus.selector")
+        fix = f"start the job, correct prometheus.selector, or the queries in {seen.queries}"
+        return tuple(unfixed), (nothing, fix)
     shown = observe(job, _Given(Reading(aligned)), now_s, since_s, TICK_S, ranges=ranges)
     each = _held_together(seen, each, shown)
     unexplained = shown.quality.blind and all(fact.ok for fact in each.values())
@@ -99,7 +104,7 @@ def _judged(seen: _Seen, fact: QueryFact) -> QueryFact:
         return fact
     found = [stream for stream in seen.series[fact.metric] if np.isfinite(stream.values).any()]
     if not found:
-        publish = f"publish it, or correct the query of {fact.metric} in conf/queries/{seen.server.queries.engine}.yaml"
+        publish = f"publish it, or correct the query of {fact.metric} in {seen.queries}"
         needed = "nothing is decided without it" if fact.needed else "perdix can do without it"
         return replace(fact, verdict=Verdict.MISSING, found=f"no series; {needed}", fix=publish)
     newest_s = max(_last_s(stream) for stream in found)
@@ -195,7 +200,7 @@ def _implausible(seen: _Seen, fact: QueryFact) -> QueryFact:
     )
     unit = units.of_value(fact.metric, float(np.median(rejected.values)), seen.ranges[fact.metric])
     many = f" ({fact.rejected:,} values of the last hour are)" if fact.rejected > 1 else ""
-    fix = f"correct the query of {fact.metric} in conf/queries/{seen.server.queries.engine}.yaml"
+    fix = f"correct the query of {fact.metric} in {seen.queries}"
     return replace(
         fact,
         verdict=Verdict.IMPLAUSIBLE,
