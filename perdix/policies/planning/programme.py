@@ -160,11 +160,11 @@ def follow(found: Programme, *, runs: int, chosen: int, backlog: float) -> tuple
         if first == 0:
             cheapest[0], moves[0] = chosen, chosen != runs
         end = int(moves.argmax()) if moves.any() else len(moves)
-        stages += [_stage(steps, stay, k, runs) for k in range(end)]
+        stages += [_stage(steps, runs, stay.cost[k, runs], stay.paid[k, runs]) for k in range(end)]
         if end < len(moves):
             grown |= int(cheapest[end]) > runs
             runs = int(cheapest[end])
-            stages.append(_stage(steps, go, end, runs))
+            stages.append(_stage(steps, runs, go.cost[end, runs], go.paid[end, runs]))
             backlog = float(go.left[end, runs])
     return tuple(stages)
 
@@ -182,9 +182,8 @@ def as_expected(
         size = int(np.searchsorted(steps.sizes.workers, stage.workers))
         move = _STAY if size == runs else _OUT if size > runs else _IN
         (costs,), (left,) = steps.from_backlogs(slice(k, k + 1), np.array([waits]))
-        cost, waits, runs = float(costs[move, size, 0]), float(left[move, size, 0]), size
-        late_s = (cost - float(steps.paid[k, move, size])) / steps.prices.late
-        expected.append(Stage(stage.workers, late_s, cost))
+        expected.append(_stage(steps, size, costs[move, size, 0], steps.paid[k, move, size]))
+        waits, runs = float(left[move, size, 0]), size
     return replace(found, late_s=_late_if_kept(steps, backlog)), tuple(expected)
 
 
@@ -196,11 +195,10 @@ def _kept(sizes: Sizes, course: Course, first: int, *, runs: int, backlog: float
     return np.array(waits)
 
 
-def _stage(steps: _Steps, step: _Step, k: int, size: int) -> Stage:
-    """Return the stage of a plan whose step, the one at ``k``, goes to a size."""
-    cost = float(step.cost[k, size])
-    late_s = (cost - float(step.paid[k, size])) / steps.prices.late if steps.prices.late > 0 else 0.0
-    return Stage(int(steps.sizes.workers[size]), late_s, cost)
+def _stage(steps: _Steps, size: int, cost: float, paid: float) -> Stage:
+    """Return the stage of a plan at a size; ``cost``, ``paid``: worker-seconds, in all and beside lateness."""
+    late_s = (cost - paid) / steps.prices.late if steps.prices.late > 0 else 0.0
+    return Stage(int(steps.sizes.workers[size]), float(late_s), float(cost))
 
 
 @dataclass(frozen=True)
