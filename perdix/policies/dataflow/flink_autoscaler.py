@@ -110,7 +110,7 @@ class FlinkAutoscaler:
     def _vertex(self, situation: DataflowSituation, operator: Operator) -> Vertex:
         count = situation.parallelism[operator.name]
         groups = operator.key_groups or self.options.max_parallelism
-        slots = situation.slots if situation.slots_shared else None  # of others: what all want together must fit
+        slots = situation.slots if situation.slots_shared else None  # not shared: see _within_slots
         known = [bound for bound in (operator.maximum, slots, groups) if bound is not None]
         inputs = dict.fromkeys(operator.inputs, operator.key_groups is not None)
         partitions = operator.key_groups if operator.is_source else None

@@ -39,8 +39,8 @@ class Workload:
     # wanted, ready: pods that are asked for, and that answer their readiness probes
     wanted: int
     ready: int
-    # Whether its controller has seen the latest change, and no pod is left over: but those of a rollout that is paused,
-    # or that Kubernetes gave up
+    # Whether its controller has seen the latest change and no pod is left over, except of a rollout that is paused or
+    # that Kubernetes gave up
     followed: bool
 
 

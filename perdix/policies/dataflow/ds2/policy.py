@@ -204,7 +204,8 @@ class Ds2:
 
         What runs lets through the target over the shortfall, although the operator with the least to spare should let
         through more: so much more than it seems is needed, of every operator. That operator gets its instances times
-        the shortfall; those with more to spare may need none. What one that can have no more holds back is no overhead.
+        the shortfall; those with more to spare may need none. What is held back by one that can have no more instances
+        is not counted.
 
         Returns the results, that in words, and by what the unrounded ones were multiplied (1: not raised).
         """
