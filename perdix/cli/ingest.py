@@ -49,7 +49,7 @@ def ingest(
         int | None,
         typer.Option(
             "--days",
-            help="With --from-prometheus: how far back, in days. The daily ingest keeps lake.keep_days of them.",
+            help="With --from-prometheus: how far back, in days. Later, lake.keep_days of them are kept.",
             show_default=str(USUAL_DAYS),
             min=1,
             max=400,
