@@ -54,7 +54,7 @@ def _swinging(per_s: float, swing: float, swing_s: float) -> Callable[[int, int]
 
 
 def learnt(model: ScaleOuts, twin: JobTwin, minutes: int) -> ScaleOuts:
-    """Return what a model has learnt when the twin has run for so many minutes after its start."""
+    """Return what a model has learnt when the twin has run for this many minutes after its start."""
     parameters = twin.parameters
     bounds, target = Bounds(minimum=1, maximum=parameters.workers.maximum), TwinSettings(url="http://in.process")
     job = StreamJob(name=parameters.name, bounds=bounds, policy=PolicySettings(), target=target)

@@ -156,7 +156,7 @@ def _started(parameters: DataflowParameters, start: int) -> DataflowParameters:
 
 
 def _bent(parameters: DataflowParameters, factor: float) -> DataflowParameters:
-    """Return the dataflow with so many times the contention; at its optimum every operator takes as much as before."""
+    """Return the dataflow with this many times the contention; at its optimum each operator takes what it took."""
     best = optimum(parameters, parameters.target_per_s(0))
     operators = {}
     for name, operator in parameters.operators.items():

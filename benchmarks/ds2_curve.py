@@ -135,7 +135,7 @@ def one_after_the_other(truth: Truth, rule: Rule, targets: Iterable[float], seed
 
 
 def visited(truth: Truth, count: int) -> Callable[[np.random.Generator], Rule]:
-    """Return what makes rules that saw so many other parallelisms before."""
+    """Return what makes rules that saw this many other parallelisms before."""
 
     def make(rng: np.random.Generator) -> Rule:
         curve = ScalingCurve()

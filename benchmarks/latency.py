@@ -80,7 +80,7 @@ def profile() -> tuple[list[ProfilePoint], dict[int, float]]:
 
 
 class Priced:
-    """The limit of utilisation where a missed overload costs so many false alarms."""
+    """The limit of utilisation where a missed overload costs this many false alarms."""
 
     def __init__(self, costs: float) -> None:
         self.family = f"utilisation-limit, a miss costs {costs:g}"

@@ -2,7 +2,7 @@
 
 Two ways: from memory (a twin's series, aligned beforehand, targets in process), so that what is measured is models,
 policy and state store; and live: metrics and targets over real HTTP from another process
-(:mod:`benchmarks.fleet_server`), read as the live loop reads them. Told apart: the tick in which every job takes in a
+(:mod:`benchmarks.fleet_server`), read as the live loop reads them. Listed apart: the tick in which every job takes in a
 champion, those that follow, and the first one after a restart. Beside the time that passes stands the processor's,
 which other programs on the machine change less. Run ``python -m benchmarks.tick [--jobs 1 100 1000] [--source memory
 live] [--family ensemble] [--only FAMILY ...] [--processes N] [--store URL] [--json]``.

@@ -36,7 +36,7 @@ class Cluster:
     # layout, testbed: where it lives, and what it is
     layout: Layout
     testbed: Testbed
-    say: Say = _silent  # told what is going on, a line each
+    say: Say = _silent  # gets a line for each thing that goes on
     files: PidFiles = field(init=False)
 
     def __post_init__(self) -> None:

@@ -92,7 +92,7 @@ def replayed(player: Player, path: Path) -> dict[str, Any]:
 
 
 def crashed(player: Player, every: int, climates: Sequence[int]) -> dict[str, Any]:
-    """Let the process die at every boundary, or at every so many."""
+    """Let the process die at every boundary, or at every nth."""
     began_s = time.perf_counter()
     every_crash, found = list[dict[str, Any]](), list[dict[str, Any]]()
     for crash in crashes(player, every, climates):
@@ -126,7 +126,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="7 by default; a soak and crashes are the same for each")
     parser.add_argument("--steps", type=int, default=20_000)
     parser.add_argument("--first", type=int, default=0, help="number of the first episode")
-    parser.add_argument("--episodes", type=int, default=1_000_000, help="play no more than so many")
+    parser.add_argument("--episodes", type=int, default=1_000_000, help="play no more than this many")
     parser.add_argument("--json", type=Path)
     parser.add_argument(
         "--course", choices=[WAVES, SLOW, STEADY], default=WAVES, help="of the load; not of waves: a day"
@@ -147,7 +147,7 @@ def main() -> int:
         parser.error("neither --crashes nor --soak draws anything from a --seed")
     options.seed = 7 if options.seed is None else options.seed
     if options.soak is not None and options.soak < LEAST_TICKS:
-        parser.error(f"--soak takes at least {LEAST_TICKS} ticks: before, memory rises and nothing can be told of it")
+        parser.error(f"--soak takes at least {LEAST_TICKS} ticks: before, memory rises and its slope means nothing")
     resource.setrlimit(resource.RLIMIT_AS, (LARGEST_BYTES, LARGEST_BYTES))
     with PLANTS[options.plant]() if options.plant else nullcontext(lambda target: target) as wrap:
         player = Player(wrap)

@@ -53,7 +53,7 @@ class Shown(Generic[S]):
         return next((state for at_s, state in reversed(self._states) if at_s <= until_s), None)
 
     def read(self, now_s: float, stale: Fault | None) -> S:
-        """Return the newest state, or the one of so many minutes ago as the fault has."""
+        """Return the newest state, or the one of this many minutes ago as the fault has."""
         then = self.at(now_s if stale is None else now_s - 60.0 * stale.amount)
         return self._states[0][1] if then is None else then
 

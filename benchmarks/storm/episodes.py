@@ -142,7 +142,7 @@ class Player:
 
 
 def _fewest(faults: list[Fault], fails: Callable[[Sequence[Fault]], bool], tries: int) -> list[Fault]:
-    """Return a part of the faults of which none can be left out (Zeller's ddmin, at most so many tries)."""
+    """Return a part of the faults of which none can be left out (Zeller's ddmin, at most this many tries)."""
     parts = 2
     while len(faults) > 1 and tries > 0:
         size = -(-len(faults) // parts)

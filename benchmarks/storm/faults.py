@@ -68,7 +68,7 @@ class Kind:
     """How faults of a kind are drawn."""
 
     scope: str  # ``target``, ``metrics``, ``controller``, ``store`` or ``registry``: whom it happens to
-    longest_min: int  # it lasts up to so many minutes
+    longest_min: int  # it lasts up to this many minutes
     draw: Draw
     takes_time: bool = False  # whether it moves the clock, so that other jobs are served later than they would be
     harmless: bool = False  # whether the job must be served all the same

@@ -88,7 +88,7 @@ class Flow:
         return lag <= 120.0 * per_s or lag < before
 
     def carries(self, wanted: Mix) -> float:
-        """Return how many records/s of the source so many instances can process, those of other operators apart."""
+        """Return how many records/s of the source this many instances can process, those of other operators apart."""
         operators, reaches = self.twin.parameters.operators, {"lines": 1.0}
         for name in IDS:  # downstream
             for up, share in operators[name].inputs.items():

@@ -86,7 +86,7 @@ class Surroundings:
     ``url``: of the store.
     ``clock``: what its clock says, epoch seconds; ``true_s``: the world's, of which it may know nothing.
     ``statement``: asked before each act on its store.
-    ``waits``: lets time pass while a target waits for so many seconds; False where only that target's time is to pass.
+    ``waits``: lets time pass while a target waits for this many seconds; False where only that target's time passes.
     """
 
     url: str

@@ -21,7 +21,7 @@ FLAT_MIB = 5.0  # per thousand ticks
 
 
 def soak(ticks: int, jobs: int) -> Iterator[dict[str, Any]]:
-    """Yield what did not hold so far, memory and the store's size after every so many ticks of one controller."""
+    """Yield what did not hold so far, memory and the store's size, again and again, of one controller."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         world = World(places(2, folder, jobs=jobs, minutes=ticks), (), folder, minutes=ticks)

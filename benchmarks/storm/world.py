@@ -139,7 +139,7 @@ class World:
         return found if self.flow is None else {**found, FLOW: self.flow.total}
 
     def marching(self, every: int) -> Iterator[int]:
-        """Run to the end whatever is violated, and yield after every so many steps."""
+        """Run to the end whatever is violated, and yield every few steps."""
         with self._begun():
             while self._next(self._end_s):
                 if self._steps % every == 0:

@@ -75,7 +75,7 @@ def bills(
 
 
 def least_cost(worker_s: float, worker: Resources, prices: PriceList) -> float | None:
-    """Return what nobody gets below for so many worker-seconds: only full hosts, paid for no second more.
+    """Return what nobody gets below for this many worker-seconds: only full hosts, paid for no second more.
 
     ``None`` when the worker fits on no type.
     """

@@ -150,7 +150,7 @@ def _fitting(worker: Resources, cores: float, memory_mb: float, host: Resources)
 
 
 def _martello_toth(counts: Sequence[int], weights: Sequence[float]) -> int:
-    """Return L2 of items with these weights, each so many times, in bins of 1."""
+    """Return L2 of items with these weights, each this many times, in bins of 1."""
     best = 0
     for least in {0.0, *(weight for weight in weights if weight <= 0.5)}:
         alone, large, small, large_number = 0, 0.0, 0.0, 0

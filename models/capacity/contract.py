@@ -39,5 +39,5 @@ class Estimate:
         return max(math.log(self.high_per_s / self.low_per_s) / (2.0 * REACH_SDS), 0.0)
 
     def at(self, deviations: float) -> float:
-        """Return the capacity so many standard deviations above the estimate, records/s, of one that is usable."""
+        """Return the capacity this many standard deviations above the estimate, records/s, of one that is usable."""
         return self.per_s * math.exp(deviations * self.log_sd)

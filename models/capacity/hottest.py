@@ -97,7 +97,7 @@ def _reaching_sd(values: Values, likely: Values, mean: float) -> float:
 
 
 def highest_of(deviates: int | Ints) -> Values:
-    """Return where the mean of the highest of so many standard normal deviates lies."""
+    """Return where the mean of the highest of this many standard normal deviates lies."""
     return np.asarray(ndtri(MEAN_OF_HIGHEST ** (1.0 / deviates)))
 
 

@@ -12,7 +12,7 @@ from perdix.telemetry.window import Values
 Ints = NDArray[np.int_]
 
 ALIKE = 0.05  # relative difference up to which the hottest worker's share is that of the partitions that it reads
-STEP = 0.9  # evenness above which reading costs too little for that to be told from keys
+STEP = 0.9  # evenness above which reading costs too little for that to be distinguished from keys
 OF_KEYS = 0.5  # of what partitions make uneven, what keys would if these were read evenly
 MOST_OF_KEYS = 0.2
 READERS_SD = 0.08  # relative sd of what workers take: the slowest that reads most partitions decides

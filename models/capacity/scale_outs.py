@@ -438,7 +438,7 @@ class ScaleOuts:
         return {**self.memory, **({current.scale_out: current.of_any_stay()} if current else {})}
 
     def _expectation(self, partitions: int | None) -> Expectation:
-        """Return what is expected of every scale-out, with a source of so many partitions."""
+        """Return what is expected of every scale-out, with a source of this many partitions."""
         if partitions not in self._expectations:
             self._expectations[partitions] = Expectation(
                 self.typical, self._current, self._now_s, partitions, self.warnings, self.groups

@@ -37,9 +37,9 @@ class Sizing:
     ``tolerance``: relative excess over a whole number of instances that is taken for an error of rounding.
     ``rate_factor``: share by which what an operator must process is raised before it is rounded up: head-room. Not
     passed on.
-    ``target_rate_ratio``: where no operator of a window is scaled out and a source should emit more than so many times
-    what it did emit, all results are multiplied by that ratio and rounded up: overheads that useful time does not show
-    (section 4.2.1, target rate ratio). ``None``: never, which is the original program's default.
+    ``target_rate_ratio``: where no operator of a window is scaled out and a source should emit more than this many
+    times what it did emit, all results are multiplied by that ratio and rounded up: overheads that useful time does not
+    show (section 4.2.1, target rate ratio). ``None``: never, which is the original program's default.
     ``minimum``, ``maximum``: bounds of every operator; an operator's own maximum counts too.
     ``sources``: whether sources are sized too, by their true output rate; otherwise they keep what they run, as in the
     paper.
@@ -308,7 +308,7 @@ class _Traversal:
                 more = int(np.clip(rounded_up(results, self.sizing.tolerance)[0], *self._bounds(operator)))
                 self.instances[row, index] = more
                 self.reasons[row][operator.name] = (
-                    f"raised by {short[row]:.4g}: a source should emit so many times what it did"
+                    f"raised by {short[row]:.4g}: a source should emit this many times what it did"
                 )
         return raised
 

@@ -24,7 +24,7 @@ class Foresight:
     correlation: float  # of consecutive minutes: 0 for white noise, near 1 for a load that rises and falls over hours
     ahead_s: float  # up to how long after it a high minute is still followed by high ones, seconds; 0 for white noise
     minutes: int  # how many were looked at
-    furthest_s: float  # how far ahead could be looked with so many, seconds
+    furthest_s: float  # how far ahead could be looked with this many, seconds
 
 
 def foresight(minutes: Values) -> Foresight | None:

@@ -69,7 +69,7 @@ def stops_of(history: Workload, horizon_s: float = HORIZON_S) -> Stops:
 
 
 def least_steps(step_s: float, horizon_s: float, scored: int) -> int:
-    """Return how long a history without gaps must be, in steps, until so many of its origins are scored."""
+    """Return how long a history without gaps must be, in steps, until this many of its origins are scored."""
     stops = next(count for count in itertools.count(scored) if count - min(WARM_UP, count // 3) >= scored)
     ahead = int(np.ceil(horizon_s / step_s - 1e-9))
     return int(np.ceil((ahead + (stops - 1) * _closest(step_s, horizon_s)) / (1.0 - LEAST_SHARE)))

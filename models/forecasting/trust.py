@@ -31,8 +31,8 @@ class Changes:
     """Which changes are judged."""
 
     leads_s: tuple[float, ...]  # how far ahead they are said, seconds, ascending
-    over_s: float = MINUTE_S  # they are those of means over so many seconds
-    every_s: float = MINUTE_S  # one forecast is judged in so many seconds
+    over_s: float = MINUTE_S  # they are those of means over this many seconds
+    every_s: float = MINUTE_S  # one forecast is judged in this many seconds
     half_life_s: float = 7_200.0  # after which one counts half
     # believed, doubted: sums of squared relative changes that are taken for granted before anything came true: as
     # having come, and as having failed to

@@ -11,7 +11,7 @@ from perdix.telemetry.window import Values
 if TYPE_CHECKING:
     from perdix.models.forecasting.track_record import TrackRecord
 
-ALIKE = 1.2  # errors of up to so many times the least count nearly alike
+ALIKE = 1.2  # errors of up to this many times the least count nearly alike
 SHARPNESS = 8.0  # beyond, weights fall with the error to the power of minus this
 HALF_LIFE_HORIZONS = 12.0
 WORST = 5.0  # times the usual error: what is worse counts so

@@ -21,7 +21,7 @@ from perdix.telemetry.window import Values
 STATE_FORMAT = "perdix-latency-boosting-1"
 DEPTH, TREES_PER_POINT = 10, 3
 THRESHOLD = 0.5  # of a cluster's radius, in scaled log latency
-MOST_POINTS = 1_000  # the published program appends without end; a refit of so many already takes a minute
+MOST_POINTS = 1_000  # the published program appends without end; a refit of this many already takes a minute
 
 
 @dataclass(frozen=True)

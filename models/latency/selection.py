@@ -24,7 +24,7 @@ from perdix.telemetry.window import Values
 
 Flags = NDArray[np.bool_]
 
-MOST_FOLDS = 100  # of leaving points out: beyond so many points, several are left out together
+MOST_FOLDS = 100  # of leaving points out: beyond this many points, several are left out together
 
 
 class Family(Protocol):
@@ -129,7 +129,7 @@ class TrainedLatency:
     ``digest``: of the profile.
     ``rates``: t_max over the scale-out, and in ``rates_errors`` what each of its regressions is off left-out
     scale-outs.
-    ``downtime_s``, ``failures``: how long a failure stopped the job, on average over so many failures; ``None`` where
+    ``downtime_s``, ``failures``: how long a failure stopped the job, on average over this many failures; ``None`` where
     none was tried.
     """
 

@@ -50,7 +50,7 @@ def in_words(per_s: float) -> str:
 
 
 def folds_for(samples: int) -> int:
-    """Return into how many parts so many samples are split: ten, or one sample each where there are fewer."""
+    """Return into how many parts this many samples are split: ten, or one sample each where there are fewer."""
     return min(FOLDS, samples)
 
 

@@ -60,7 +60,7 @@ class Anticipated:
         return replace(self, s=_within_bounds(moved_s), seen=min(self.seen + count, MOST_SEEN), odd_s=None)
 
     def following(self, times: float) -> Self:
-        """Return what is believed after a like downtime turned out so many times as long; nothing new where seen."""
+        """Return what is believed after a like downtime turned out this many times as long; nothing new where seen."""
         return self if self.seen > 0.0 else replace(self, s=_within_bounds(self.s * times))
 
     def to_state(self) -> list[float | None]:
@@ -220,7 +220,7 @@ class Downtimes:
         return self.losing(current, candidate, recovery_s - downtime_s - utilisation * recovery_s)
 
     def losing(self, current: int, candidate: int, lost_s: float) -> Self:
-        """Return downtimes that have learnt that one restart lost so many seconds of full capacity."""
+        """Return downtimes that have learnt that one restart lost this many seconds of full capacity."""
         if candidate == current:
             return replace(self, failure_lost=self.failure_lost.observed(lost_s))
         return replace(self, lost=self.lost.observed(lost_s))

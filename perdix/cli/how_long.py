@@ -33,7 +33,7 @@ def train_s(jobs: int) -> float:
 
 
 def ingest_s(read: int) -> float:
-    """Return the seconds that an ingest of so many bytes takes."""
+    """Return the seconds that an ingest of this many bytes takes."""
     return SPARK_S + read / BYTES_PER_S / cores()
 
 

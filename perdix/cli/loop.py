@@ -66,7 +66,7 @@ def tick(
 
 def controller(
     interval_s: Annotated[float | None, typer.Option("--interval", help="Seconds between ticks.", min=1)] = None,
-    ticks: Annotated[int | None, typer.Option("--ticks", help="End after so many ticks.", min=1)] = None,
+    ticks: Annotated[int | None, typer.Option("--ticks", help="End after this many ticks.", min=1)] = None,
     metrics_port: Annotated[
         int | None,
         typer.Option("--metrics-port", help="Serve /metrics at this port.", min=1, max=65_535, show_default="off"),

@@ -32,7 +32,7 @@ def operators(
     ] = "ds2",
     interval_s: Annotated[float, typer.Option("--interval", help="Seconds between two looks.", min=1)] = 30.0,
     decisions: Annotated[
-        int, typer.Option("--decisions", help="End after so many; waiting for a warm-up is none. 0: never.", min=0)
+        int, typer.Option("--decisions", help="End after this many; waiting for a warm-up is none. 0: never.", min=0)
     ] = 1,
     apply: Annotated[bool, typer.Option("--apply", help="Ask Flink for what was decided.")] = False,
     as_json: JsonOption = False,

@@ -31,7 +31,7 @@ def prices(
     workers: Annotated[int, typer.Option("--workers", help="How many workers.", min=1, max=100_000)] = 1,
     as_json: JsonOption = False,
 ) -> None:
-    """List the price lists; or, of one, what so many workers cost per hour on each instance type, cheapest first.
+    """List the price lists; or, of one, what this many workers cost per hour on each instance type, cheapest first.
 
     Example: perdix prices aws-ec2-us-east-1 --worker-cpu 1 --worker-memory 4096 --workers 12
     """

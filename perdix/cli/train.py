@@ -58,7 +58,7 @@ def train_jobs(jobs: list[str], *, show: bool, sampled: Sequence[str] = ()) -> d
     """Train ``jobs`` through Dagster in this process; returns what each was trained to, per model.
 
     A run that fails keeps no other job from being trained; it is in ``problems``. A model whose own steps succeeded in
-    such a run is told as what it came to.
+    such a run is reported as the result.
 
     ``sampled``: jobs that get a performance model from their samples.
     """

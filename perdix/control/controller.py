@@ -29,7 +29,7 @@ def run(
 
     ``jobs``: asked anew before each tick, so that job files may change while it runs.
     ``stop``: ends the loop between two ticks; a single tick needs none.
-    ``ticks``: end after so many; never when left out.
+    ``ticks``: end after this many; never when left out.
     """
     stop = stop or threading.Event()
     started_s, done = clock.elapsed_s(), 0

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from perdix.control.tick_io import TickIO
     from perdix.settings.stream_job import StreamJob
 
-JOBS_EACH = 250  # a tick of so many takes a process some four seconds
+JOBS_EACH = 250  # a tick of this many takes a process some four seconds
 LONGEST_S = 240.0  # of one turn: a process that takes longer is hung, and ended
 CLOSES_S = 5.0  # a process may take until it is ended
 _HUNG = f"its process did not answer within {LONGEST_S:.0f} s"
@@ -45,7 +45,7 @@ class Lost:
 
 
 def processes_for(jobs: int, at_most: int | None = None) -> int:
-    """Return how many processes serve so many jobs: as many as they need, within the cores that this one may use."""
+    """Return how many processes serve this many jobs: as many as they need, within the cores that this one may use."""
     needed = max(-(-jobs // JOBS_EACH), 1)
     if needed == 1:
         return 1
@@ -66,7 +66,7 @@ class Crew(Generic[Turn, Outcome]):
         self._turns = threading.Lock()  # ticks of a sensor that times out overlap
 
     def wanted_for(self, jobs: int) -> bool:
-        """Whether so many jobs need more than one process; once they did, they keep them."""
+        """Whether this many jobs need more than one process; once they did, they keep them."""
         return len(self._members) > 1 or processes_for(jobs, self._at_most) > 1
 
     def turn(self, jobs: Sequence[StreamJob], turn: Turn) -> Generator[Outcome | Lost, None, None]:

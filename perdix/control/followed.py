@@ -37,7 +37,7 @@ class Followed:
         What was noted before the clock was set back is forgotten: nobody can say how long ago it was.
 
         ``own``: whether perdix asked for it.
-        ``measured``: whether it is only known that so many run: what lasts for one look, or is back soon, was a loss.
+        ``measured``: whether it is only known that this many run: what lasts for one look, or is back soon, was a loss.
         """
         known = tuple(at_s for at_s in self.changes_s if at_s <= now_s + CLOCK_BACK_S)
         if scale_out is None or scale_out == self.scale_out:

@@ -109,7 +109,7 @@ class Adopted(Taken):
 
 
 def walked(forecaster: Forecaster, history: Workload, parts: int) -> Forecaster:
-    """Return a forecaster after what it has not seen yet of a history, in ``parts``: so many origins enter its record.
+    """Return a forecaster after what it has not seen yet of a history, in this many ``parts``: as many origins enter.
 
     One update alone would settle what was forecast before, and add a single origin.
     """

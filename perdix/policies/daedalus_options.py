@@ -30,7 +30,8 @@ class DaedalusOptions(Strict):
     in each second where arrivals add up to a backlog. On the mean forecast when absent, as the paper does.
     ``confidence``: probability with which a scale-out other than the one that runs must have the capacity that is
     counted on: keys may fall badly after a rescale. The paper takes the mean, which is 0.5.
-    ``worth_delay_s``: what a rescale must be worth: delaying every record by so many seconds, on average over the time
+    ``worth_delay_s``: what a rescale must be worth: delaying every record by this many seconds, on average over the
+    time
     for which the scale-out stays, weighs as much as the workers that the load keeps busy. Scaling in must save more
     workers than its delay weighs; it stays until the forecast leaves what it suits, ``KEPT_S`` at least. Of larger
     scale-outs that hold, the one is taken whose workers and delay over ``KEPT_S`` weigh least together. Where none

@@ -31,11 +31,11 @@ class GlobalDs2Options(Strict):
     ``activation``, ``combine``: how many results since the last rescale are gathered before one is acted on, and which
     of them counts.
     ``rate_factor``: share by which the target rate is raised: head-room, which the paper does without.
-    ``target_rate_ratio``: where no scale-out results and the target rate is still more than so many times the
+    ``target_rate_ratio``: where no scale-out results and the target rate is still more than this many times the
     throughput, the result is raised by that ratio: overheads that useful time does not show. ``null``: never, which is
     the program's default.
     ``tolerance``: relative excess over a whole number of instances that is taken for an error of rounding.
-    ``ignored_out``, ``ignored_in``: changes of at most so many instances are not worth a rescale. The program ignores
+    ``ignored_out``, ``ignored_in``: changes of at most this many instances are not worth a rescale. The program ignores
     one instance fewer.
     """
 

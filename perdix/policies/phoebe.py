@@ -43,9 +43,9 @@ class PhoebeOptions(Strict):
     ``target_share``: share of the target that the predicted recovery may take; the rest is for what nobody can foresee,
     such as how long a restart takes. The paper plans for all of it.
     ``lasting_s``: a failure may come at any time until the next evaluation: the recovery is predicted for failures up
-    to so many seconds from now, and the longest counts. The paper predicts for a failure that happens now.
+    to this many seconds from now, and the longest counts. The paper predicts for a failure that happens now.
     ``least_saving``: share of the workers that scaling in must save to be worth a stop, and.
-    ``ignored_in``: more than so many of them. The paper's program ignores two workers, the paper none.
+    ``ignored_in``: more than this many of them. The paper's program ignores two workers, the paper none.
     """
 
     model_config = ConfigDict(allow_inf_nan=False)

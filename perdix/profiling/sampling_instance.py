@@ -40,7 +40,7 @@ class SamplingInstances(Protocol):
     """Where sampling instances are started: a twin, or a cluster."""
 
     def start(self, cpu_cores: float, memory_mb: float) -> SamplingInstance:
-        """Start an instance with so many cores and MB. Raises :class:`SamplingError` where that is impossible."""
+        """Start an instance with this many cores and MB. Raises :class:`SamplingError` where that is impossible."""
 
     def restore(self) -> None:
         """Leave everything as it was before the first one; called once, at the end. Raises :class:`SamplingError`."""

@@ -75,7 +75,7 @@ def _refuse_gaps(trace: Trace, begin_s: float, end_s: float) -> None:
 
 
 def busiest(trace: Trace, hours: float) -> Trace:
-    """Return the trace from where the window of so many hours with the highest mean rate begins."""
+    """Return the trace from where the window of this many hours with the highest mean rate begins."""
     span_s = 3_600.0 * hours
     begins_s = np.floor(np.append(trace.times_s[trace.times_s + span_s <= trace.length_s], trace.length_s - span_s))
     means = (_amount(trace, begins_s + span_s) - _amount(trace, begins_s)) / span_s

@@ -18,7 +18,7 @@ from perdix.twin.parameters import TwinParameters
 from perdix.twin.workloads import WorkloadSpec, workload
 
 GAP_S = 60.0  # a hole up to so long is closed by a line
-ONE_MISSING = 2.25  # and up to so many usual steps: one row is missing, and times are not exact
+ONE_MISSING = 2.25  # and up to this many usual steps: one row is missing, and times are not exact
 COUNTER = re.compile(r"[A-Za-z_:][\w:]*_(?:total|count|sum|bucket)(?![\w:])")  # the name of a metric that only grows
 GROWING = 100  # rows that hardly ever fall: a counter that an expression has robbed of its name, or a ramp
 SELDOM = 0.01  # of its steps a counter falls: where it begins anew
@@ -48,7 +48,7 @@ class Trace:
     # times_s, rates: knots of a line, shape ``(n,)``; the first time is 0
     times_s: Values
     rates: Values
-    length_s: float  # after so many seconds it starts anew
+    length_s: float  # after this many seconds it starts anew
     peak: float  # its highest rate, in the trace's own unit: what is scaled to the peak utilisation
     # peak_utilisation, noise, slow_noise: what to take when nothing else is asked for
     peak_utilisation: float = 0.75

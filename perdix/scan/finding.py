@@ -123,7 +123,7 @@ def labels_of(series: Series, *without: str) -> Labels:
 
 
 def scrape_interval_s(samples: float) -> float:
-    """Return the usual scrape interval nearest to so many samples in ten minutes, seconds."""
+    """Return the usual scrape interval nearest to this many samples in ten minutes, seconds."""
     seconds = COUNTED_S / max(samples, 1.0)
     return min(SCRAPES_S, key=lambda usual_s: abs(np.log(usual_s / seconds)))
 

@@ -20,7 +20,7 @@ class WorkerPrice:
 
 
 def price_of_list(pricing: Pricing, workers: int) -> WorkerPrice:
-    """Return a worker's part of the hosts that take so many of them, on the instance type asked for or the cheapest.
+    """Return a worker's part of the hosts that take this many of them, on the instance type asked for or the cheapest.
 
     Raises ``SettingsError`` when no host takes such a worker.
     """

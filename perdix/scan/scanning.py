@@ -61,7 +61,7 @@ def scan(
     """Judge the jobs that were found.
 
     ``thorough``: play the shipped policy every minute of all of the time: minutes per job.
-    ``price_of``: price of a worker where so many run.
+    ``price_of``: price of a worker where this many run.
     ``stopwatch_s``, ``began_s``: seconds of any clock, and when the scan began by it.
     """
     wanted = replace(wanted, looks_s=None if thorough else looks_every_s(len(found.jobs)))

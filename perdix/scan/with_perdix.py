@@ -26,7 +26,7 @@ from perdix.twin.emission import Scraping
 DAY_S: Final = 86_400
 HOUR_S: Final = 3_600
 FOLLOWED_MIN: Final = 15  # minutes for which a size that follows the load is kept
-LOOKS_EVERY_S: Final = ((10, 300), (20, 600))  # where so many jobs are judged at most; else every LONGEST_TICK_S
+LOOKS_EVERY_S: Final = ((10, 300), (20, 600))  # where this many jobs are judged at most; else every LONGEST_TICK_S
 TWIN_STEP_S: Final = 10
 WARM_S: Final = 3 * HOUR_S  # before what is counted
 SCRAPED_S: Final = 30.0
@@ -113,7 +113,7 @@ def with_perdix(
 
 
 def looks_every_s(jobs: int) -> int:
-    """Return how often the policy may look where so many jobs are judged in about a minute, seconds."""
+    """Return how often the policy may look where this many jobs are judged in about a minute, seconds."""
     return next((looks_s for most, looks_s in LOOKS_EVERY_S if jobs <= most), LONGEST_TICK_S)
 
 

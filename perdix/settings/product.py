@@ -55,7 +55,7 @@ class TrainingSettings(Strict):
     performance_repeats: Annotated[int, Field(ge=2, le=100)] = 10
 
     def families_for(self, jobs: int) -> tuple[str, ...]:
-        """Return the names of the families that a run of so many jobs tries."""
+        """Return the names of the families that a run of this many jobs tries."""
         return self.forecast_families + (self.thorough_families if jobs <= self.thorough_up_to_jobs else ())
 
 

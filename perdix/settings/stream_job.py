@@ -112,7 +112,7 @@ class StreamJob(Strict):
     source_partitions: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     events: dict[str, KnownEvent] = Field(default_factory=dict)  # name -> what is known to change the load, and when
     policy: PolicySettings = PolicySettings()
-    # Nothing rescales within so many seconds of another rescale, whatever the policy: metrics of a warm-up are not
+    # Nothing rescales within this many seconds of another rescale, whatever the policy: metrics of a warm-up are not
     # those of the job. ``None``: as long as the job's own restarts ask for, ``GRACE_S`` at most. Policies may wait
     # longer by options of their own
     grace_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None

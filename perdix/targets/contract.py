@@ -43,7 +43,7 @@ class TargetError(PlainError):
 class Running:
     """What a target says of itself.
 
-    Raises ``TargetError`` where no job has so many workers: such an answer is as good as none.
+    Raises ``TargetError`` where no job has this many workers: such an answer is as good as none.
     """
 
     scale_out: int  # workers that really run

@@ -54,8 +54,8 @@ def understated(
     """Return where a backlog is worked off so slowly that far more must arrive than the workload tells, shape ``(n,)``.
 
     :func:`contradicting` takes a lag that falls by half of what is worked beyond the workload for an explanation, since
-    exporters tell of lags late. So a workload that is told as half may hide behind a backlog. This is stricter: enough
-    to keep workers, too much to learn by. Parameters as there.
+    exporters tell of lags late. So a workload that is reported as half may hide behind a backlog. This is stricter:
+    enough to keep workers, too much to learn by. Parameters as there.
     """
     if len(workload) < 2 or not np.isfinite(lag).any():
         return np.zeros(len(workload), dtype=np.bool_)

@@ -92,7 +92,7 @@ def new_files(lake: Lake, job: str, files: Iterable[ExportFile]) -> list[ExportF
 
 
 def _differs(file: ExportFile, known: dict[str, Any] | None) -> bool:
-    """Say whether a file is not what the lake knows of it; large ones are told by their size alone."""
+    """Say whether a file is not what the lake knows of it; large ones are compared by their size alone."""
     size = file.path.stat().st_size
     if known is None or size != known["bytes"]:
         return True

@@ -50,7 +50,7 @@ def plausible_ranges(
 
 
 def screened(window: Window, ranges: Mapping[str, Plausible]) -> Window:
-    """Return the window without what cannot be: NaN in the arrays, and told in :attr:`Window.rejected`."""
+    """Return the window without what cannot be: NaN in the arrays, and named in :attr:`Window.rejected`."""
     found: list[Rejected] = []
 
     def without(name: str, values: Values) -> Values:

@@ -68,8 +68,8 @@ def assess(
     ]
     if missing > 0:
         names = f" (silent: {', '.join(silent)})" if silent else ""
-        told = blindness if missing >= reporting > 0 else problems
-        told.append(f"{reporting} of {reporting + missing} workers report{names}")
+        found = blindness if missing >= reporting > 0 else problems
+        found.append(f"{reporting} of {reporting + missing} workers report{names}")
     elif running is not None and running >= 2 * reporting > 0:
         blindness.append(f"{reporting} workers report, and the target says that {running} run")
     if window.ahead:

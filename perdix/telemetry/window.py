@@ -42,7 +42,7 @@ class Rejected:
     values: Values
 
     def sentence(self) -> str:
-        """Return in words what was rejected and why; of several values the newest one is told."""
+        """Return in words what was rejected and why; of several values the newest is named."""
         newest = self.values[int(np.argmax(self.times_s))]
         if newest < self.low:
             return f"{self.metric} {newest:g} is below {self.low:g}"

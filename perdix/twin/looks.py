@@ -124,7 +124,7 @@ def _scrape_times_ms(
 def _times_looking_back(
     scraping: Scraping, seed: int, endpoints: Sequence[str], of_s: tuple[float, float], look_back: int
 ) -> tuple[bool, tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Return the same among so many scrapes before, and whether every endpoint has one among them."""
+    """Return the same among this many scrapes before, and whether every endpoint has one among them."""
     from_s, to_s = of_s
     first = max(int(from_s // scraping.interval_s) - look_back, 0)
     last = max(int(to_s // scraping.interval_s) + 1, first)

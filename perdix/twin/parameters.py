@@ -94,9 +94,9 @@ class Keys(Strict):
     ``skew_spread``: standard deviation of the log of a worker's share, at any scale-out. Not used with ``count``.
     ``redrawn``: part of the variance of ``skew_spread`` that a rescale draws anew; the rest belongs to the scale-out,
     and is there again whenever the job comes back to it.
-    ``count``, ``keyed``: instead: so many equally frequent keys are hashed onto the workers, and the part ``keyed`` of
-    the work follows them. The spread then grows with the scale-out.
-    ``groups``: with ``count``: keys are hashed onto so many key groups (Flink's maximum parallelism), of which each
+    ``count``, ``keyed``: instead: this many equally frequent keys are hashed onto the workers, and the part ``keyed``
+    of the work follows them. The spread then grows with the scale-out.
+    ``groups``: with ``count``: keys are hashed onto this many key groups (Flink's maximum parallelism), of which each
     worker gets a contiguous range, as Flink deals them. The loads of key groups belong to the keys, not to the
     deployment: the same scale-out always has the same shares.
     ``zipf``: with ``count``: the key of rank ``r`` is as frequent as ``r ** -zipf``. The keys are then dealt by key
@@ -148,7 +148,7 @@ class Keys(Strict):
 class Source(Strict):
     """What the job reads."""
 
-    # The source has so many equally filled partitions, and each worker reads whole ones: of ``n`` workers the busiest
+    # The source has this many equally filled partitions, and each worker reads whole ones: of ``n`` workers the busiest
     # reads ``ceil(partitions / n)`` of them, and workers beyond ``partitions`` read nothing. ``None``: no limit
     partitions: Annotated[int, Field(ge=1, le=100_000)] | None = None
 

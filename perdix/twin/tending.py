@@ -8,7 +8,7 @@ from perdix.twin.job import JobTwin
 
 TARGET = 0.55  # mean CPU that is aimed at; kept low enough that the hottest worker is not full
 TOLERANCE = 0.1  # no change while CPU / target is within 1 +- tolerance
-EVERY_S, CALM_LOOKS = 60, 10  # seconds between looks; the highest wish of so many looks is followed
+EVERY_S, CALM_LOOKS = 60, 10  # seconds between looks; the highest wish of this many looks is followed
 
 
 def tend(twin: JobTwin, seconds: int) -> None:

@@ -161,7 +161,7 @@ class Wishes:
 
 @dataclass
 class Refusing(Job):
-    """Refuses so many requests first."""
+    """Refuses this many requests first."""
 
     refuses: int = 1
 

@@ -15,7 +15,7 @@ MEMBERS, LEADS, LEAD_S = 3, 4, 30.0
 
 
 def kept(minutes: int, seed: int, late: int) -> TrackRecord:
-    """Return a record of so many origins a minute apart, whose truth came every ``late`` minutes, with gaps."""
+    """Return a record of this many origins a minute apart, whose truth came every ``late`` minutes, with gaps."""
     rng = np.random.default_rng(seed)
     per_s = rng.lognormal(5.0, 1.0, 60 * (minutes + 1))
     per_s[rng.random(len(per_s)) < 0.1] = np.nan

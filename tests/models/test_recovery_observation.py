@@ -205,7 +205,7 @@ def test_lag_above_normal_is_not_caught_up():
 
 @pytest.mark.parametrize(("left", "recovers"), [(1.0, True), (1_000.0, False)])
 def test_where_nothing_arrives_any_more_a_record_that_waits_is_no_backlog(left, recovers):
-    """The limit was so many seconds of no workload: a recovery never ended, and its scale-in was rolled back."""
+    """The limit was this many seconds of no workload: a recovery never ended, and its scale-in was rolled back."""
     times, workload = np.arange(900.0), np.where(np.arange(900) < 430, 1_000.0, 0.0)
     throughput = np.where(times < 400, 1_000.0, np.where(times < 420, 0.0, 2_000.0))
     throughput[435:] = 0.0

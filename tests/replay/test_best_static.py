@@ -40,7 +40,7 @@ def by_the_tick(asked: Case, size: int) -> Played:
 
 @cache
 def late_by_the_tick(size: int) -> tuple[float, float]:
-    """Return the share of time that so many workers are late, and what they leave unprocessed, of the plain waves."""
+    """Return the share of time that this many workers are late, and what they leave unprocessed, of the plain waves."""
     outcome = by_the_tick(waves(), size).outcome
     return outcome.share_above_objective, outcome.unprocessed
 

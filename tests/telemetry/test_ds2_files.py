@@ -204,7 +204,7 @@ def test_numbers_that_drifted_or_began_anew_give_way_to_time(tmp_path: Path) -> 
         ("a,1,1,now,1,2,3,4", "'now' is not the start of a window"),
         ("a,1,1,0,1,2,3,", "'' is not a rate"),
         ("a,1,1,0,1,-2,3,4", "a rate of -2 records/s cannot be"),
-        ("a,1,1,0,1,2,3,4", "instance 1 of 'a' is told twice in epoch 0"),
+        ("a,1,1,0,1,2,3,4", "instance 1 of 'a' is reported twice in epoch 0"),
     ],
 )
 def test_a_bad_line_is_set_aside_with_its_place_and_the_rest_is_read(tmp_path: Path, line: str, why: str) -> None:

@@ -29,7 +29,7 @@ def home(tmp_path: Path) -> Home:
 
 
 def holds(home: Home, source: str, first_h: float, last_h: float) -> None:
-    """Let a source reach from and to so many hours before now."""
+    """Let a source reach from and to this many hours before now."""
     first, last = (datetime.fromtimestamp(NOW_S - hours * HOUR_S, UTC) for hours in (first_h, last_h))
     zero = dict.fromkeys(("bytes", "read", "kept", "masked", "quarantined", "unmapped"), 0)
     row = {"file": source, "format": "", "digest": "", **zero, "first_ts": first, "last_ts": last, "remarks": ""}

@@ -76,7 +76,7 @@ def pull_range(home: Home, job: StreamJob, from_s: float, until_s: float) -> Pul
 
 
 def export(lake: Lake, source: str, first_h: float, *metrics: str, last_h: float = 1.0) -> None:
-    """Let an export by hand hold metrics from so many hours before now until so many, one, before it."""
+    """Let an export by hand hold metrics from this many hours before now until this many, one, before it."""
     first, last = (datetime.fromtimestamp(NOW_S - hours * HOUR_S, UTC) for hours in (first_h, last_h))
     empty = dict.fromkeys(("bytes", "read", "kept", "masked", "quarantined", "unmapped"), 0)
     row = {"file": source, "format": "", "digest": "", **empty, "first_ts": first, "last_ts": last, "remarks": ""}

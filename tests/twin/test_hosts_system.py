@@ -24,7 +24,7 @@ def quiet() -> Topology:
 
 
 def ample(twin: HostsTwin) -> HostsTwin:
-    """Start so many instances that nobody waits for long."""
+    """Start this many instances that nobody waits for long."""
     for number in range(6):
         twin.fleet.lease(f"more-{number}", twin.second, started=True)
         for name in twin.operators:

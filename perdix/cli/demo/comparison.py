@@ -92,7 +92,7 @@ def compare(
 
 
 def price_of_a_worker(workers: int) -> WorkerPrice:
-    """Return what a worker of the demo costs by a price list that comes with perdix, as one of so many."""
+    """Return what a worker of the demo costs by a price list that comes with perdix, as one of this many."""
     return price_of_list(Pricing(load_prices(PRICES)), workers)
 
 

@@ -103,7 +103,7 @@ def _frontier(document: Mapping[str, Any]) -> str:
 
 
 def _beside(summary: Sequence[Mapping[str, Any]], width: int) -> Iterator[list[Mapping[str, Any]]]:
-    """Yield the policies that fit beside each other into so many characters."""
+    """Yield the policies that fit beside each other into this many characters."""
     together: list[Mapping[str, Any]] = []
     used = 0
     for row in summary:

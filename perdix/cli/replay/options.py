@@ -146,7 +146,7 @@ JsonFileOption = Annotated[
 
 
 def seeds_from(first: int, count: int) -> tuple[int, ...]:
-    """Return so many seeds, counted from the first."""
+    """Return this many seeds, counted from the first."""
     return tuple(range(first, first + count))
 
 

@@ -24,7 +24,7 @@ Campaign = TypeVar("Campaign")
 
 @dataclass(frozen=True)
 class Work:
-    """What is to be replayed: so many runs of so many hours, and what an hour of a run costs a processor."""
+    """What is to be replayed: this many runs of this many hours, and what an hour of a run costs a processor."""
 
     runs: int
     hours: float

@@ -49,7 +49,7 @@ def check_job(
     read.
 
     ``now_s``: epoch seconds.
-    ``most_s``: after so many seconds no other query begins.
+    ``most_s``: after this many seconds no other query begins.
     Returns whatever is wrong with the server or a query is in it, and not raised.
     """
     source = job.prometheus

@@ -40,7 +40,7 @@ from perdix.policies.contract import Reason
 from perdix.settings.stream_job import StreamJob
 from perdix.telemetry.metrics import CANONICAL
 
-STALE_INTERVALS = 3.0  # after so many without a tick, what a tick found is no longer shown
+STALE_INTERVALS = 3.0  # after this many without a tick, what a tick found is no longer shown
 LEAST_STALE_S = 90.0  # however short the interval: clocks differ, and a fleet takes its time
 SILENT = "silent"  # in place of the status that the last tick gave
 OTHER = "other"  # a value that this perdix does not know: label values stay bounded

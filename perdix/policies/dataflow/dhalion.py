@@ -36,13 +36,13 @@ class DhalionOptions(Strict):
     noise: Annotated[float, Field(ge=0, lt=1)] = 0.02  # share of time in back-pressure up to which there is none
     # Back-pressure is the mean over so long, whatever was done in that time
     sensor_s: Annotated[float, Field(gt=0, le=86_400)] = 300.0
-    fence: Annotated[float, Field(gt=0, le=1_000)] = 4.0  # an action adds at most so many times the present instances
+    fence: Annotated[float, Field(gt=0, le=1_000)] = 4.0  # an action adds at most this many times the present instances
     # Whether the time of back-pressure counts for each instance that causes it and is summed (as shipped: instances
     # that are equally loaded all count), or is the mean, as one may also read the paper
     attribution: Literal["sum", "mean"] = "sum"
     wait_s: Seconds = 180.0  # for so long after a start or an action nothing is done
-    # A bottleneck one of whose instances works so many times as long as the mean is not scaled: that is data skew or a
-    # slow instance, for which there is no resolver
+    # A bottleneck one of whose instances works this many times as long as the mean is not scaled: that is data skew or
+    # a slow instance, for which there is no resolver
     skew_ratio: Annotated[float, Field(gt=1)] = 1.5
     # For so long an action that did not help is not repeated on the same operator (assumed)
     blacklist_s: Seconds = 3_600.0

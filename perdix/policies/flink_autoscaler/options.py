@@ -40,10 +40,10 @@ class FlinkAutoscalerOptions(Strict):
     ``catch_up_s``: in how long a backlog should be worked off; 0 leaves it out of account (``catch-up.duration``).
     ``restart_s``, ``track_restarts``, ``restart_limit_s``: how long a restart is assumed to take, whether observed
     restarts are taken instead, and at most how long (``restart.time``, ``restart.time-tracking.enabled``, ``.limit``).
-    ``backlog_after_s``: a lag worth so many seconds of input makes it a job that works off a backlog: it is not scaled
-    in (``backlog-processing.lag-threshold``).
-    ``observed_lag_s``, ``observed_switch``, ``observed_least``: the rate observed while catching up (lag above so many
-    seconds of input) replaces the one from busy time where that is greater by this share and so often observed
+    ``backlog_after_s``: a lag worth this many seconds of input makes it a job that works off a backlog: it is not
+    scaled in (``backlog-processing.lag-threshold``).
+    ``observed_lag_s``, ``observed_switch``, ``observed_least``: the rate observed while catching up (lag above this
+    many seconds of input) replaces the one from busy time where that is greater by this share and so often observed
     (``observed-true-processing-rate.*``).
     ``detect_ineffective``, ``least_gain``: whether a scale-out that follows one which brought less than this share of
     what was expected is blocked (``scaling.effectiveness.detection.enabled``, ``scaling.effectiveness.threshold``).

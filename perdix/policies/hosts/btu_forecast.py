@@ -15,7 +15,7 @@ from perdix.policies.hosts.spare import Spare, capped
 from perdix.policies.wording import seconds
 
 DRAIN_S = 120.0
-Demands = Callable[[HostsSituation, str, float], Demand | None]  # of a type, so many seconds ahead
+Demands = Callable[[HostsSituation, str, float], Demand | None]  # of a type, this many seconds ahead
 
 
 class BtuForecastOptions(BtuOptions):
@@ -26,7 +26,7 @@ class BtuForecastOptions(BtuOptions):
     # Seconds within which a queue must be worked off. By default a unit where the price of hosts is known, as then more
     # instances drain it while they cost less than the items that are late meanwhile; else two minutes
     drain_s: Annotated[float, Field(gt=0)] | None = None
-    # Instances are started for what comes within so many seconds: a look, and a host's start
+    # Instances are started for what comes within this many seconds: a look, and a host's start
     lead_s: Annotated[float, Field(gt=0)] = 120.0
     # Whether Algorithm 1 adds instances, too, where a forecast is known: what an instance works off may be wrong
     react: bool = False

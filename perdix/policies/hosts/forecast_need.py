@@ -34,7 +34,7 @@ class Draining:
     root of ``penalty arriving queue / (each price)``.
     """
 
-    longest_s: float  # a queue must be worked off within so many seconds whatever it costs
+    longest_s: float  # a queue must be worked off within this many seconds whatever it costs
     penalty: float = 0.0  # of one late data item
     # Of one instance for one unit: its share of a host; ``None``: not known, ``longest_s`` alone counts
     price: float | None = None

@@ -26,7 +26,7 @@ class Lateness:
     late: Values = field(default_factory=lambda: np.zeros(len(MIDDLES)))
 
     def seen(self, utilisation: float, late: float, minutes: float = 1.0) -> Self:
-        """Return what is known after so many more ``minutes``, of which a share was late."""
+        """Return what is known after this many more ``minutes``, of which a share was late."""
         place = int(np.searchsorted(EDGES, utilisation, side="right"))
         more, kept = np.zeros(len(MIDDLES)), FORGETS**minutes
         more[place] = minutes

@@ -125,7 +125,7 @@ class Plan:
         )
 
     def _rejected(self, situation: Situation, place: int, more_h: Values) -> str:
-        """Return in words why a size is not gone to, whose plan costs so many worker-hours more."""
+        """Return in words why a size is not gone to, whose plan costs this many worker-hours more."""
         more = float(more_h[place])
         if place == self.runs and situation.bounds.clamp(situation.scale_out) != situation.scale_out:
             return "the bounds do not allow it"
@@ -147,7 +147,7 @@ class Plan:
 
 
 def _too_little(situation: Situation, saved_h: float) -> str:
-    """Return in words why a size is not gone to although its plan costs so many worker-hours less."""
+    """Return in words why a size is not gone to although its plan costs this many worker-hours less."""
     if situation.known_minutes < LEAST_MINUTES:
         return "the job is known for less than an hour, so there is no scaling in"
     if situation.lag_records is None:

@@ -23,8 +23,8 @@ class VispOptions(Strict):
     ``most_hosts``: how many may be leased at once; ``None``: no limit but the job's bounds.
     ``latency_ms``: objective of the p95 latency; the job's own when absent.
     ``durations``: how many of the last latencies make the trend (N of Algorithm 1).
-    ``lag_s``: algorithm 1 asks for more workers only when more waits than arrives in so many seconds. The paper counts
-    items (50); what of a stream of records that is depends on its rate.
+    ``lag_s``: algorithm 1 asks for more workers only when more waits than arrives in this many seconds. The paper
+    counts items (50); what of a stream of records that is depends on its rate.
     ``out_step``: workers that Algorithm 1 adds at once.
     ``fill_hosts``: whether scaling out fills the hosts that are leased: their room is paid for, and each rescale stops
     the job.

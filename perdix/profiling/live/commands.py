@@ -40,7 +40,7 @@ def run_to_end(words: Sequence[str], values: Mapping[str, float], within_s: floa
 def beside(words: Sequence[str], within_s: float) -> Iterator[Callable[[], None]]:
     """Run a command while the block runs, and then wait for it; yields what raises once it has failed.
 
-    Raises ``CommandError`` when it cannot be started, fails, or does not end within so many seconds after the block;
+    Raises ``CommandError`` when it cannot be started, fails, or does not end within this many seconds after the block;
     then it is ended.
     """
 
@@ -65,7 +65,7 @@ class Load:
         self._running: tuple[subprocess.Popen[bytes], _Tail] | None = None
 
     def at(self, rate_per_s: float) -> None:
-        """Let so many records/s arrive from now on, and no others. Raises :class:`CommandError`."""
+        """Let this many records/s arrive from now on, and no others. Raises :class:`CommandError`."""
         self.stop()
         process = _start(filled(self._words, {PER_S: rate_per_s}), subprocess.DEVNULL, subprocess.PIPE)
         assert process.stderr is not None

@@ -47,7 +47,7 @@ class LiveJob:
     source: MetricsSource
     target: Target
     load: Load  # what arrives
-    # clock, pause: epoch seconds, and a wait of so many seconds
+    # clock, pause: epoch seconds, and a wait of this many seconds
     clock: Clock
     pause: Callable[[float], None] = time.sleep
 
@@ -75,7 +75,7 @@ class LiveJob:
             return False
 
     def rescaled(self, scale_out: int, enough: int | None = None, operators: Mapping[str, int] | None = None) -> None:
-        """Rescale it, and wait until so many workers run, or ``enough``. Raises ``LiveError``, ``TargetError``.
+        """Rescale it, and wait until this many workers run, or ``enough``. Raises ``LiveError``, ``TargetError``.
 
         ``operators``: instances of each, the most of which is ``scale_out``; where left out, all get as many.
         """
@@ -129,7 +129,7 @@ class LiveJob:
                 self.pause(RETRIES_S)
 
     def drained(self, to_records: float) -> None:
-        """Wait until no more than so many records wait; where no lag is measured within a minute, it is not waited for.
+        """Wait until no more than this many records wait; not where no lag is measured within a minute.
 
         Raises ``LiveError`` when that takes longer than half an hour.
         """

@@ -42,7 +42,7 @@ FIRST_LOOK_S, LONGEST_LOOK_S = 0.25, 1.0  # until a checkpoint is looked at
 
 @dataclass(frozen=True)
 class Pace:
-    """How time passes: seconds since some moment, and a pause of so many seconds."""
+    """How time passes: seconds since some moment, and a pause of this many seconds."""
 
     elapsed_s: Callable[[], float] = time.monotonic
     pause: Callable[[float], None] = time.sleep

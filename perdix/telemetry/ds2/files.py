@@ -92,7 +92,7 @@ def read_source_rates(path: Path) -> SourceRates:
                 SetAside(path.name, number, f"'{line[:80]}' is not 'source,records per second' (-1: as observed)")
             )
         elif name in found:
-            aside.append(SetAside(path.name, number, f"'{name}' was told before; keep one line per source"))
+            aside.append(SetAside(path.name, number, f"'{name}' was given before; keep one line per source"))
         else:
             found[name] = None if rate == AS_OBSERVED else rate
     if not found:
@@ -105,7 +105,7 @@ def read_source_rates(path: Path) -> SourceRates:
 def read_rates(path: Path) -> RatesLog:
     """Read rates: one log, a table with an ``epoch`` column, or a folder or archive of a log per instance and epoch.
 
-    Epochs are told by the ``epoch`` column or by the names of the files (``operator-instance-epoch.log``). Those are
+    Epochs are known by the ``epoch`` column or by the names of the files (``operator-instance-epoch.log``). Those are
     counters of each instance; where windows of one epoch begin too far apart, the counters drifted (or began anew with
     a restart), and windows are grouped by when they began instead. So are those of a log without epochs.
 
@@ -168,7 +168,7 @@ Row = tuple[int | None, LoggedRates, SetAside]
 
 
 def _grouped(rows: list[Row], aside: list[SetAside]) -> tuple[tuple[Epoch, ...], tuple[str, ...]]:
-    """Return rates by epoch, each instance once in each; an instance told twice is set aside."""
+    """Return rates by epoch, each instance once in each; an instance reported twice is set aside."""
     between_ns = _between_windows_ns([rates for _, rates, _ in rows])
     numbered = [row for row in rows if row[0] is not None]
     remarks = []
@@ -222,7 +222,9 @@ def _by_number(rows: Sequence[Row], aside: list[SetAside]) -> tuple[Epoch, ...]:
         number = 0 if epoch is None else epoch
         found = epochs.setdefault(number, {})
         if (rates.operator, rates.instance) in found:
-            reason = f"instance {rates.instance} of '{rates.operator}' is told twice in epoch {number}; keep one line"
+            reason = (
+                f"instance {rates.instance} of '{rates.operator}' is reported twice in epoch {number}; keep one line"
+            )
             aside.append(replace(place, reason=reason))
         else:
             found[rates.operator, rates.instance] = rates
@@ -231,8 +233,8 @@ def _by_number(rows: Sequence[Row], aside: list[SetAside]) -> tuple[Epoch, ...]:
 
 def _agreed(rates: list[LoggedRates]) -> tuple[LoggedRates, ...]:
     """Let all instances of an operator tell the same number of instances: what most of them tell."""
-    told: dict[str, Counter[int]] = {}
+    reported: dict[str, Counter[int]] = {}
     for rate in rates:
-        told.setdefault(rate.operator, Counter())[rate.instances] += 1
-    most = {name: max(counts, key=lambda n: (counts[n], n)) for name, counts in told.items()}
+        reported.setdefault(rate.operator, Counter())[rate.instances] += 1
+    most = {name: max(counts, key=lambda n: (counts[n], n)) for name, counts in reported.items()}
     return tuple(replace(rate, instances=most[rate.operator]) for rate in rates)

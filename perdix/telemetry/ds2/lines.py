@@ -117,5 +117,5 @@ def instances_of(text: str) -> int | None:
 
 
 def first_of(aside: Sequence[SetAside]) -> str:
-    """Return the first thing that was set aside, to be told where nothing could be read."""
+    """Return the first thing that was set aside, to be reported where nothing could be read."""
     return f" ({aside[0]})" if aside else ""

@@ -93,8 +93,8 @@ def _halves_agree(parts: list[str]) -> bool:
 
 def _operator(identity: list[str], name: list[str], instances: str) -> LoggedOperator | None:
     count = instances_of(instances)
-    told = ",".join(identity)
-    return LoggedOperator(told, ",".join(name) or told, count) if told and count is not None else None
+    key = ",".join(identity)
+    return LoggedOperator(key, ",".join(name) or key, count) if key and count is not None else None
 
 
 def _timely(path: Path, lines: Sequence[tuple[int, str]]) -> Topology:
@@ -119,7 +119,7 @@ def _timely(path: Path, lines: Sequence[tuple[int, str]]) -> Topology:
         if up is None or down is None:
             gone = source if up is None else target
             aside.append(
-                SetAside(path.name, number, f"no operator {gone} is told of in scope [{within}]; log it as well")
+                SetAside(path.name, number, f"no operator {gone} is reported in scope [{within}]; log it as well")
             )
         else:
             edges[up[0], down[0]] = None

@@ -1,4 +1,4 @@
-"""The bytes of one export: plain or gzip (told by content), in one pass, hashed, no more in memory than asked for."""
+"""The bytes of one export: plain or gzip (by content), in one pass, hashed, no more in memory than asked for."""
 
 from __future__ import annotations
 

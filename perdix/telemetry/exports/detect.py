@@ -1,4 +1,4 @@
-"""Which format a file has, told from its first bytes; and when none fits, what it is and how to fix it."""
+"""Which format a file has, detected from its first bytes; and when none fits, what it is and how to fix it."""
 
 import re
 from enum import StrEnum

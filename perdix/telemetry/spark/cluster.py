@@ -1,6 +1,6 @@
 """Whether a Spark cluster runs anything at all, and in one line what a failure of it says.
 
-Spark itself waits for ever, without a word, for executors that cannot come.
+Spark itself waits without end, without a word, for executors that cannot come.
 """
 
 from __future__ import annotations
@@ -76,12 +76,16 @@ def cause_of(error: BaseException) -> str:
     text = str(error)
     if "Traceback (most recent call last)" in text:
         traceback = text.rpartition("Traceback (most recent call last)")[2].splitlines()[1:]
-        told = [line for line in traceback if line[:1].strip() and _PROBLEM.fullmatch(line)]
+        causes = [line for line in traceback if line[:1].strip() and _PROBLEM.fullmatch(line)]
     else:
-        told = [match[1] for match in _FAILED_TASK.finditer(text)]
-        told = told or [line for line in text.splitlines() if line.startswith("Caused by: ") and line.count(": ") > 1]
-        told = told[-1:] or [line[2:] for line in text.splitlines() if line.startswith(": ")]  # Py4J's, below a call
-    found = told[0] if told else next((line for line in text.splitlines() if line.strip()), type(error).__name__)
+        causes = [match[1] for match in _FAILED_TASK.finditer(text)]
+        causes = causes or [
+            line for line in text.splitlines() if line.startswith("Caused by: ") and line.count(": ") > 1
+        ]
+        causes = causes[-1:] or [
+            line[2:] for line in text.splitlines() if line.startswith(": ")
+        ]  # Py4J's, below a call
+    found = causes[0] if causes else next((line for line in text.splitlines() if line.strip()), type(error).__name__)
     found = re.sub(r"^(?:Caused by: )?(?:[\w$]+\.)+(?=\w)", "", found.strip())
     return found if len(found) <= SHOWN else found[: SHOWN - 4] + " ..."
 

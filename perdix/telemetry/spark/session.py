@@ -30,7 +30,7 @@ appender.console.filter.threshold.type = ThresholdFilter
 appender.console.filter.threshold.level = error
 appender.console.layout.type = PatternLayout
 appender.console.layout.pattern = spark %d{HH:mm:ss} %p %c{1}: %m%n
-# The driver raises these to Python as exceptions, where they are told once and with the file's name.
+# The driver raises these to Python as exceptions, where they are reported once, with the file's name.
 logger.tasks.name = org.apache.spark.scheduler.TaskSetManager
 logger.tasks.level = off
 logger.executor.name = org.apache.spark.executor.Executor

@@ -145,7 +145,7 @@ class DataflowTwin:
 
         What is in buffers stays there: a savepoint loses nothing.
 
-        Raises ``ValueError`` when an operator is not there, cannot have so many instances or is not to be scaled, or
+        Raises ``ValueError`` when an operator is not there, cannot have this many instances or is not to be scaled, or
         the key was used for something else.
 
         Returns false when nothing changed: the key was used before for the same, or that is what was asked for last.
@@ -305,7 +305,7 @@ class DataflowTwin:
         )
 
 
-DRAWN_S = 600  # noise is drawn so many seconds at a time
+DRAWN_S = 600  # noise is drawn this many seconds at a time
 _SPEED, _RATE, _STANDSTILL, _INSTRUMENTATION = 11, 12, 13, 14  # random streams
 
 

@@ -246,7 +246,7 @@ class DataflowParameters(Strict):
         return min(limits, default=MOST_INSTANCES)
 
     def without_room(self, parallelism: Mapping[str, int]) -> str | None:
-        """Return why the slots do not hold so many instances, or ``None`` where they do."""
+        """Return why the slots do not hold this many instances, or ``None`` where they do."""
         taken = max(parallelism.values()) if self.sharing else sum(parallelism.values())
         if self.slots is None or taken <= self.slots:
             return None
@@ -292,7 +292,7 @@ class DataflowParameters(Strict):
     def with_start(self, parallelism: Mapping[str, int]) -> DataflowParameters:
         """Return the same dataflow with another start; operators that are not named keep theirs.
 
-        Raises ``ValueError`` when an operator is not there, or cannot have so many instances.
+        Raises ``ValueError`` when an operator is not there, or cannot have this many instances.
         """
         for name, instances in parallelism.items():
             if name in self.operators and not 1 <= instances <= self.maximum(name):

@@ -7,7 +7,7 @@ from perdix.twin.first_order import first_order
 from perdix.twin.hosts.parameters import Between, Topology
 
 SLOWEST = 0.2  # noise never takes more than four fifths of a value
-BLOCK_S = 3_600  # noise is drawn so many seconds at a time
+BLOCK_S = 3_600  # noise is drawn this many seconds at a time
 _ARRIVALS, _STALLS, _HOST, _SPEED, _CONTAINER, _MEASURED, _MOMENT = 31, 32, 33, 34, 35, 36, 37
 
 

@@ -31,7 +31,7 @@ class Between(Strict):
 
 
 class Sensor(Strict):
-    """What emits data items: so many per machine and minute of the factory (Table 1)."""
+    """What emits data items: this many per machine and minute of the factory (Table 1)."""
 
     per_machine_minute: Positive
 

@@ -16,7 +16,7 @@ from perdix.twin.hosts.luck import Luck
 from perdix.twin.hosts.parameters import Topology
 from perdix.twin.hosts.waiting import mean_own, waits_s
 
-BUSY_MEASUREMENTS = 20  # so many of the last ones of what busy instances work off are kept
+BUSY_MEASUREMENTS = 20  # this many of the last ones of what busy instances work off are kept
 NEVER_BELOW = 0.1  # a measured duration keeps a tenth of itself, whatever the noise
 
 

@@ -43,7 +43,7 @@ class OperatorInstance:
         return float(physics.true_performance(self._operator, self.cpu_cores, self.memory_mb))
 
     def step(self, offered_per_s: Values) -> Values:
-        """Let time pass while so many records are offered in each second; return those processed, ``(seconds,)``."""
+        """Let time pass while this many records are offered in each second; return those processed, ``(seconds,)``."""
         able = self._able_per_s(len(offered_per_s))
         buffer = self._operator.buffer_s * self._full_per_s
         done = np.zeros(len(able))

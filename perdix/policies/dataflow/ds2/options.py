@@ -18,22 +18,23 @@ class Ds2Options(Strict):
 
     The paper's policy interval is no option: windows come at the interval at which the policy is asked.
 
-    ``warm_up_s``, ``warm_up``: after a start or a rescale nothing is decided on windows that began within so many
-    seconds, or within so many windows; the longer counts.
+    ``warm_up_s``, ``warm_up``: after a start or a rescale nothing is decided on windows that began within this many
+    seconds, or within this many windows; the longer counts.
     ``activation``, ``combine``: how many results since the last rescale are gathered before they are acted on, and
     which of them counts for an operator.
     ``agreement``: whether the gathered results must also be the same: the paper's test of convergence (5.4).
     ``rate_factor``: share by which every target rate is raised: head-room, which the paper does without.
-    ``target_rate_ratio``: where no operator is scaled out and a source should still emit more than so many times what
+    ``target_rate_ratio``: where no operator is scaled out and a source should still emit more than this many times what
     it does emit, the results are raised by that ratio: overheads that useful time does not show. ``null``: never.
     ``tolerance``: relative excess over a whole number of instances that is taken for an error of rounding.
-    ``ignored_out``, ``ignored_in``: changes of an operator by at most so many instances are not worth a rescale, where
+    ``ignored_out``, ``ignored_in``: changes of an operator by at most this many instances are not worth a rescale,
+    where
     that is one or at most a fifth of what runs. Scaling out is minor only while what runs sustains the target rates.
     ``minimum``, ``maximum``: bounds of every operator beside its own maximum.
     ``rollback_tolerance``, ``avoid_s``: a rescale after which the sources emit less by more than this share, for no
     reason that the rule sees, is taken back, once per configuration; what it led to is avoided for so long. ``null``:
     never.
-    ``decision_limit``, ``least_gain``: after so many scale-outs in a row of which none closed this share of the gap
+    ``decision_limit``, ``least_gain``: after this many scale-outs in a row of which none closed this share of the gap
     between what the sources emit and should, none follows until the target rate has changed by that share. ``null``: no
     limit.
     ``curve``: ``linear``: a further instance adds as much as the ones before, as the paper assumes. ``learned``: as was

@@ -104,7 +104,7 @@ def _for_the_hottest(
 ) -> tuple[str, float]:
     """Return in words what makes an operator uneven, and the unrounded instances at which its hottest keeps up.
 
-    ``average`` are the instances that its mean takes: so many where the hottest cannot keep up whatever runs.
+    ``average`` are the instances that its mean takes, which count where the hottest cannot keep up whatever runs.
     """
     skew = measured.skews[name]
     needed, most = skew.unrounded_for(target_per_s), average * options.skew_bound
