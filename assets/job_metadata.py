@@ -85,8 +85,9 @@ def job_picture(course: JobCourse) -> bytes | None:
 
 
 def _title(course: JobCourse) -> str:
-    late = None if course.late_share is None else f"late in {course.late_share:.1%} of the time"
-    left = None if course.budget_left is None else f"{course.budget_left:.0%} of the error budget is left"
+    late = None if course.late_share is None else f"late in {course.late_share:.1%} of the time shown"
+    # The budget counts what perdix saw, and the picture shows what was before as well
+    left = None if course.budget_left is None else f"perdix has {course.budget_left:.0%} of the error budget left"
     count = len(course.rescales)
     rescales = f"{count} rescale{'' if count == 1 else 's'} by perdix"
     return f"{course.job.name}: {rescales} (green: out, orange: in)\n{'; '.join(filter(None, (late, left)))}".rstrip()
