@@ -6,8 +6,9 @@ daemon acts too. So the tick keeps its own state and leases, and this module onl
 
 import atexit
 import os
+from collections import defaultdict
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -51,26 +52,24 @@ def _followed(home: Home, conf: Path) -> FollowedFiles:
     return job_files(home, conf)
 
 
-@lru_cache(maxsize=4)
-def _complained(home: Home) -> set[str]:  # noqa: ARG001 - of each home its own
-    """Return what this process's last tick complained of; said at each, it would leave a log file a minute for good."""
-    return set()
+@dataclass
+class _LastTick:
+    """What this process keeps of its last tick of a home."""
+
+    settings: ControlSettings = field(default_factory=ControlSettings)  # that could be read last, at first the defaults
+    complaints: frozenset[str] = frozenset()  # said at each tick, they would leave a log file a minute for good
 
 
-@lru_cache(maxsize=4)
-def _read_last(home: Home) -> list[ControlSettings]:  # noqa: ARG001 - of each home its own
-    """Return the settings that could be read last; before the first, the usual ones."""
-    return [ControlSettings()]
+_LAST: defaultdict[Home, _LastTick] = defaultdict(_LastTick)
 
 
-def _settings(workspace: Workspace, home: Home) -> tuple[ControlSettings, tuple[str, ...]]:
+def _settings(workspace: Workspace, last: _LastTick) -> tuple[ControlSettings, tuple[str, ...]]:
     """Return the settings as they are now, else as they were read last, and what is wrong with them."""
-    last = _read_last(home)
     try:
-        last[0] = workspace.settings().control
+        last.settings = workspace.settings().control
     except SettingsError as error:
-        return last[0], (f"{error}; what was read of it last is used, at first the defaults",)
-    return last[0], ()
+        return last.settings, (f"{error}; what was read of it last is used, at first the defaults",)
+    return last.settings, ()
 
 
 def interval_s() -> int:
@@ -99,7 +98,8 @@ def control_loop(context: dg.SensorEvaluationContext, workspace: Workspace) -> d
     Dagster shows a tick as skipped unless it requests a run: one that rescaled jobs requests their review.
     """
     home = workspace.paths()
-    settings, unread = _settings(workspace, home)
+    last = _LAST[home]
+    settings, unread = _settings(workspace, last)
     files = _followed(home, workspace.conf_folder()).look(float("inf"))
     io = _opened(home, settings)
     report = tick_fleet(
@@ -112,12 +112,11 @@ def control_loop(context: dg.SensorEvaluationContext, workspace: Workspace) -> d
         files=files,
     )
     report = replace(report, notes=(*unread, *report.notes))
-    complaints, known_already = dict.fromkeys((*files.complaints, *report.notes)), _complained(home)
+    complaints = dict.fromkeys((*files.complaints, *report.notes))
     for complaint in complaints:
-        if complaint not in known_already:
+        if complaint not in last.complaints:
             context.log.warning(complaint)
-    known_already.clear()
-    known_already.update(complaints)
+    last.complaints = frozenset(complaints)
     if report.finished_s % FORGETS_EACH_S < settings.tick_interval_s:
         try:
             forget_ticks(context.instance, DECISIONS)
