@@ -35,10 +35,7 @@ from perdix.twin.operators.physics import true_performance
 
 FIXED = ("fssa-2", "fssa-3", "fssa-4", "fssa-5")
 METHODS = ("fssa-1", *FIXED, "dsa", "fssa-1 again")
-WITHIN, AT_MOST = (
-    1.05,
-    0.60,
-)  # the figure: error at most this many times, samples at most this many times, the best step's
+WITHIN, AT_MOST = 1.05, 0.60  # the figure: at most these multiples of the best step's error and samples
 VARIED = 0.15  # standard deviation of the log
 LUCK = 100  # seeds of methods lie so far apart
 

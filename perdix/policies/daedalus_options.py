@@ -31,9 +31,8 @@ class DaedalusOptions(Strict):
     ``confidence``: probability with which a scale-out other than the one that runs must have the capacity that is
     counted on: keys may fall badly after a rescale. The paper takes the mean, which is 0.5.
     ``worth_delay_s``: what a rescale must be worth: delaying every record by this many seconds, on average over the
-    time
-    for which the scale-out stays, weighs as much as the workers that the load keeps busy. Scaling in must save more
-    workers than its delay weighs; it stays until the forecast leaves what it suits, ``KEPT_S`` at least. Of larger
+    time for which the scale-out stays, weighs as much as the workers that the load keeps busy. Scaling in must save
+    more workers than its delay weighs; it stays until the forecast leaves what it suits, ``KEPT_S`` at least. Of larger
     scale-outs that hold, the one is taken whose workers and delay over ``KEPT_S`` weigh least together. Where none
     holds, what runs is kept if less will wait so than after a rescale. When absent the delay weighs nothing, as in the
     paper.
