@@ -17,7 +17,7 @@ from typing import Any
 import dagster as dg
 from sqlalchemy import select
 
-from perdix.assets.metadata import records
+from perdix.assets.metadata import MOST_ROWS, records
 from perdix.assets.partitions import stream_jobs
 from perdix.assets.resources import Workspace
 from perdix.control.clock import WallClock
@@ -161,6 +161,7 @@ def tick_metadata(report: FleetReport) -> dict[str, Any]:
         **({"wape_mean": round(sum(wapes) / len(wapes), 4)} if wapes else {}),
         **({"horizon_wape_mean": round(sum(horizons) / len(horizons), 4)} if horizons else {}),
         "why": records(rows, ("job", "status", "why")),
+        **({"not_shown": f"{more} more jobs; perdix jobs lists all"} if (more := len(rows) - MOST_ROWS) > 0 else {}),
         **({"notes": "; ".join(report.notes)} if report.notes else {}),
     }
 

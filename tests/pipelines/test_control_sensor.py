@@ -75,8 +75,11 @@ def test_of_many_jobs_those_that_are_not_served_as_usual_are_shown_first() -> No
     """A table has twenty rows, and a fleet more jobs."""
     told = report(**{f"job-{k:02}": 1 for k in range(30)})
     blind = {"zebra": TickReport("zebra", Status.BLIND, "Blind: no sample at all.")}
-    shown = tick_metadata(replace(told, reports={**told.reports, **blind}))["why"].value.records
+    metadata = tick_metadata(replace(told, reports={**told.reports, **blind}))
+    shown = metadata["why"].value.records
     assert [row.data["job"] for row in shown[:3]] == ["zebra", "job-00", "job-01"]
+    assert metadata["not_shown"] == "11 more jobs; perdix jobs lists all"
+    assert "not_shown" not in tick_metadata(report(ads=1))
 
 
 def test_a_tick_in_which_nothing_happened_leaves_no_log_file_and_old_ticks_go(
