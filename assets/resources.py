@@ -67,7 +67,8 @@ class Spark(dg.ConfigurableResource):
     def session(self) -> "SparkSession":
         """Return the session of this process.
 
-        Raises ``NoJava`` when the machine has none, and ``ClusterError`` when a cluster runs nothing within a minute.
+        Raises ``NoJava`` when the machine has none, and ``ClusterError`` when a cluster does not answer, or runs
+        nothing within a minute.
         """
         from perdix.telemetry.spark.cluster import is_local, require_tasks
         from perdix.telemetry.spark.session import prepare_environment, spark_conf

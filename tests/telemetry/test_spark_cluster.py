@@ -10,6 +10,7 @@ import time
 import pytest
 from pyspark.sql import SparkSession
 
+from perdix.assets.resources import Spark, Workspace
 from perdix.settings.home import Home
 from perdix.telemetry.spark.cluster import ClusterError, cause_of, is_local, require_master, require_tasks
 from perdix.telemetry.spark.session import prepare_environment, spark_session
@@ -25,7 +26,7 @@ def test_masters_elsewhere(master):
     assert not is_local(master)
 
 
-@pytest.mark.parametrize(("master", "told"), [("local[*]", "127.0.0.1"), ("spark://master:7077", None)])
+@pytest.mark.parametrize(("master", "told"), [("local[*]", "127.0.0.1"), ("yarn", None)])
 def test_only_a_driver_whose_executors_are_here_says_that_it_is_at_loopback(tmp_path, monkeypatch, master, told):
     monkeypatch.setattr(os, "environ", {k: v for k, v in os.environ.items() if k != "SPARK_LOCAL_IP"})
     prepare_environment(Home(tmp_path).make(), master)
@@ -39,6 +40,14 @@ def test_a_master_that_does_not_answer_is_named_at_once_and_not_after_minutes(tm
         ClusterError, match=r"Spark at spark://127\.0\.0\.1:1.* does not answer: .*refused.*; start that"
     ):
         spark_session(Home(tmp_path).make(), f"spark://127.0.0.1:1{others}")
+
+
+def test_nor_does_dagster_wait_for_such_a_master(tmp_path, monkeypatch):
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+    (tmp_path / "perdix.yaml").write_text("spark: {master: 'spark://127.0.0.1:1'}\n")
+    workspace = Workspace(home=str(tmp_path), conf=str(tmp_path))
+    with pytest.raises(ClusterError, match="does not answer"):
+        Spark(workspace=workspace).session()
 
 
 @pytest.mark.parametrize("host", ["spark..cluster", "m" * 64], ids=["two dots", "64 letters"])

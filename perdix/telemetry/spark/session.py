@@ -89,8 +89,13 @@ def prepare_environment(home: Home, master: str) -> Java:
 
     Workers run ``sys.executable``; without it they take the first ``python3`` on the path, which lacks our packages.
 
-    Raises ``NoJava`` when there is no Java that Spark can run on.
+    Raises ``NoJava`` when there is no Java that Spark can run on, and ``ClusterError`` where none of the standalone
+    masters answers that a session is to be started with.
     """
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - importing pyspark costs half a second that others need not pay
+
+    if SparkSession.getActiveSession() is None:  # one that runs goes on while its master is away
+        require_master(master)
     java = find_java(home.java)
     os.environ["JAVA_HOME"] = str(java.home)
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -114,8 +119,6 @@ def spark_session(
     """
     from pyspark.sql import SparkSession  # noqa: PLC0415 - importing pyspark costs half a second that others need not pay
 
-    if SparkSession.getActiveSession() is None:  # one that runs goes on while its master is away
-        require_master(master)
     prepare_environment(home, master)
     builder = SparkSession.builder
     for key, value in {**spark_conf(master, home, short_lived=short_lived), **(extra or {})}.items():
