@@ -74,18 +74,15 @@ def require_tasks(spark: SparkSession, within_s: float = FIRST_TASK_S) -> None:
 def cause_of(error: BaseException) -> str:
     """Return the telling line of what Spark raised: what its Python worker raised, else the last cause in the JVM."""
     text = str(error)
+    lines = text.splitlines()
     if "Traceback (most recent call last)" in text:
         traceback = text.rpartition("Traceback (most recent call last)")[2].splitlines()[1:]
         causes = [line for line in traceback if line[:1].strip() and _PROBLEM.fullmatch(line)]
     else:
         causes = [match[1] for match in _FAILED_TASK.finditer(text)]
-        causes = causes or [
-            line for line in text.splitlines() if line.startswith("Caused by: ") and line.count(": ") > 1
-        ]
-        causes = causes[-1:] or [
-            line[2:] for line in text.splitlines() if line.startswith(": ")
-        ]  # Py4J's, below a call
-    found = causes[0] if causes else next((line for line in text.splitlines() if line.strip()), type(error).__name__)
+        causes = causes or [line for line in lines if line.startswith("Caused by: ") and line.count(": ") > 1]
+        causes = causes[-1:] or [line[2:] for line in lines if line.startswith(": ")]  # Py4J's, below a call
+    found = causes[0] if causes else next((line for line in lines if line.strip()), type(error).__name__)
     found = re.sub(r"^(?:Caused by: )?(?:[\w$]+\.)+(?=\w)", "", found.strip())
     return found if len(found) <= SHOWN else found[: SHOWN - 4] + " ..."
 
