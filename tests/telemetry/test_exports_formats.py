@@ -123,6 +123,24 @@ def test_an_error_among_several_answers_is_reported(read, place, error):
     assert "11,000 points" in reading.quarantined[0].excerpt
 
 
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("my_records_total", "counter"),
+        ("kafka_topic_partition_current_offset", "counter"),  # of kafka_exporter, which calls it a gauge
+        ("flink_taskmanager_job_task_operator_numRecordsOut", "counter"),  # so does Flink
+        ("flink_taskmanager_job_task_operator_numRecordsOutPerSecond", "gauge"),
+    ],
+)
+def test_a_counter_that_a_hint_names_is_one_also_where_the_export_has_no_types(read, name, kind):
+    """As JSON of Prometheus or VictoriaMetrics: its count was read as a rate."""
+    line = f'{{"metric":{{"__name__":"{name}","pod":"a"}},"values":[123456789],"timestamps":[1700000000000]}}'
+    [one] = read(line.encode(), hint=Hint("throughput_per_s"))[0]
+    assert (one.series.metric, one.series.kind) == ("throughput_per_s", kind)
+    [one] = read(line.encode(), hint=Hint("consumer_lag_records"))[0]
+    assert one.series.kind == "gauge"
+
+
 @pytest.mark.parametrize(("metric", "kind"), [("throughput_per_s", "counter"), ("uptime_s", "gauge")])
 def test_a_counter_that_a_hint_names_stays_one_where_its_metric_is_a_rate(read, metric, kind):
     content = b'# TYPE my_records counter\nmy_records_total{pod="a"} 123456789 1700000000\n# EOF\n'

@@ -12,7 +12,7 @@ from perdix.telemetry.exports.csv_table import COLUMN
 from perdix.telemetry.exports.records import NamedSeries, RawSeries
 from perdix.telemetry.metrics import BUSY, CANONICAL, CPU, LAG, LATENCY, SCALE_OUT, THROUGHPUT, UPTIME, WORKLOAD, Scope
 from perdix.telemetry.queries import Mapped, SeriesMap
-from perdix.telemetry.series import Series
+from perdix.telemetry.series import Kind, Series
 
 WORDS = {
     "cpu": CPU,
@@ -29,6 +29,7 @@ WORDS = {
 
 _NOT_A_WORKER = frozenset({"value", "values", "mean", "avg", "average", "max", "min", "sum", "total", "last"})
 _RATES = frozenset(metric.name for metric in (WORKLOAD, THROUGHPUT, CPU, BUSY))  # a counter of seconds is an uptime
+_COUNTED = re.compile(r".*(?:_total|_current_offset|numRecords(?:In|Out))")  # whatever type an export gives, if any
 
 
 class HintError(ValueError):
@@ -85,7 +86,7 @@ class Naming:
 def canonical(raw: RawSeries, file_stem: str, hint: Hint, series_map: SeriesMap) -> Mapped | None:
     """Return what a series is called here; ``None`` when nothing tells.
 
-    A counter stays one where the hint or the file names a rate: what it counted is turned into that.
+    A counter, by its type or name, is one where the hint or the file names a rate: what it counted is turned into that.
 
     ``raw``: its name is the exporter's; empty for a CSV column and for the result of an expression.
     ``file_stem``: the file's name, in which a word such as ``cpu`` or ``throughput`` may tell the metric.
@@ -95,7 +96,9 @@ def canonical(raw: RawSeries, file_stem: str, hint: Hint, series_map: SeriesMap)
     metric = hint.metric or (None if raw.name else metric_of_file(file_stem))
     if metric is None:
         return None
-    return Mapped(metric, _worker(metric, raw.labels, series_map), raw.kind if metric in _RATES else "gauge")
+    counted = raw.kind == "counter" or _COUNTED.fullmatch(raw.name) is not None
+    kind: Kind = "counter" if counted and metric in _RATES else "gauge"
+    return Mapped(metric, _worker(metric, raw.labels, series_map), kind)
 
 
 def metric_of_file(stem: str) -> str | None:
