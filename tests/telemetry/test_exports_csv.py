@@ -289,11 +289,13 @@ def test_rows_of_several_series_in_a_wide_table_are_refused(read):
     assert reading.tally.quarantined == 36
 
 
-def test_partitions_in_a_wide_table_are_refused(read):
+@pytest.mark.parametrize("title", ["Partition", "worker", "subtask_index"])
+def test_numbers_that_name_series_of_a_wide_table_are_refused(read, title):
+    """The CPU load of workers 0 to 3 was that of the last."""
     rows = [f"{1677064200 + 15 * k},{p},{100 * p}\n" for k in range(3) for p in range(2)]
-    named, reading = read(("time,Partition,lag\n" + "".join(rows)).encode(), "lag.csv")
+    named, reading = read((f"time,{title},lag\n" + "".join(rows)).encode(), "lag.csv")
     assert (named, reading.tally.quarantined) == ([], 12)
-    assert reading.quarantined[0].reason.startswith("rows of one time differ in the column 'Partition'")
+    assert reading.quarantined[0].reason.startswith(f"rows of one time differ in the column '{title}'")
 
 
 def test_finer_times_beside_the_times_of_a_wide_table_are_no_label(read):

@@ -38,7 +38,7 @@ VALUE_NAME = "value"
 WORKER = "worker"
 ROW_NUMBERS = frozenset({"", "unnamed: 0", "unnamed: 0.1"})  # as pandas titles its index
 _SAME_TIME_MS = 86_400_000  # two columns of times may be in different zones, or one of days alone
-_PARTITION = "partition"
+_NUMBERED = frozenset({"partition", WORKER, "subtask", "subtask_index"})  # labels that may be numbers
 SEVERAL = 1.5  # rows of a time: more are of several series
 _LABEL = "a label needs a table of ts, metric, value and labels"
 _DELIMITERS = (",", ";", "\t", "|")
@@ -212,7 +212,7 @@ class _Table:
         yield from self._bad_times([1] * len(self.rows))
 
     def label(self, out: set[int]) -> str | None:
-        """Return the first column of texts or partitions in which rows of one time differ, as of several series do.
+        """Return the first column of names, or their numbers, in which rows of one time differ, as of several series.
 
         Those of most times do: one that accompanies the rows may change where a few of them come twice.
         """
@@ -221,7 +221,7 @@ class _Table:
         for at, title in enumerate(self.header.columns) if len(times) > most else ():
             column = [row[at] for row in self.rows]
             present, _, bad = _values(column)
-            names = title.lower() == _PARTITION or (bad.any() and (bad == present).all())
+            names = title.lower() in _NUMBERED or (bad.any() and (bad == present).all())
             if names and at not in out and title.lower() not in TIME_NAMES:
                 pairs = set(zip(times.tolist(), np.array(column, dtype=object)[self.times.good], strict=True))
                 if len(pairs) > most:
