@@ -6,6 +6,7 @@ import io
 import struct
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -244,6 +245,18 @@ def test_a_number_that_the_first_rows_do_not_need_may_be_a_label(read, monkeypat
     rows = sorted(lag_of_partitions(workers), key=lambda row: (row[1] != "cpu_load", str(row[2]), str(row[3])))
     named, _ = read(table_of(rows))
     assert {labels["partition"] for labels in labels_of_lag(named)} == {"0", "1", "2", "3"}
+
+
+def test_a_partition_that_other_metrics_lack_is_a_label(read):
+    """pandas makes it a float: the lag of four partitions was that of the last."""
+    rows = lag_of_partitions(workers=2)
+    frame = pd.DataFrame(rows, columns=["ts", "metric", "worker", "partition", "value"])
+    assert frame["partition"].dtype == float
+    sink = io.BytesIO()
+    frame.assign(share=np.linspace(0.1, 0.9, len(rows))).to_parquet(sink)
+    named, reading = read(sink.getvalue())
+    assert labels_of_lag(named) == [{"partition": f"{k}"} for k in range(4)]
+    assert reading.remarks == []
 
 
 def test_further_text_columns_are_labels_and_numbers_are_not(read):

@@ -1,8 +1,8 @@
 """Parquet of the canonical form: ``ts, metric, value`` and, where there are some, ``worker`` and labels.
 
 ``labels`` may be a map, a struct or JSON text; any further text column is a label, but for times and what differs from
-row to row, and so is one of whole numbers without which rows would be alike. A worker may be a number. Times may be
-timestamps, epoch numbers or text as in CSV, or a day and its clock.
+row to row, and so is one of whole numbers, of whatever type, without which rows would be alike. A worker may be a
+number. Times may be timestamps, epoch numbers or text as in CSV, or a day and its clock.
 """
 
 import json
@@ -68,6 +68,9 @@ def read_parquet(content: Content, limits: Limits, timezone: str) -> Iterator[Ra
         for batch in opened.iter_batches(_BATCH_ROWS, columns=list(dict.fromkeys(wanted))):
             times = _of_two_columns(batch, columns, timezone) or _times(batch[columns.time], timezone)
             local |= times.local
+            fractions = {label for label in unjudged if _has_fractions(batch[label])}
+            unjudged -= fractions
+            columns = replace(columns, labels=tuple(label for label in columns.labels if label not in fractions))
             whole = batch.num_rows == opened.metadata.num_rows
             judged = {label for label in unjudged if whole or len(_as_text(batch[label]).unique().drop_null()) > 1}
             unjudged -= judged
@@ -114,17 +117,25 @@ def _is_label(column: str, kind: pa.DataType) -> bool:
     kinds = pa.types
     if column == WORKER:
         return _is_text(kind) or not (kinds.is_nested(kind) or isinstance(kind, pa.BaseExtensionType))
-    if kinds.is_integer(kind):
+    if kinds.is_integer(kind) or kinds.is_floating(kind):
         return column.lower() not in ROW_NUMBERS and not column.startswith(_INDEX)
     labels = column.lower() == _LABELS and (kinds.is_map(kind) or kinds.is_struct(kind))
     return bool(_is_text(kind) or labels or kinds.is_dictionary(kind))
+
+
+def _has_fractions(column: pa.Array) -> bool:
+    if not pa.types.is_floating(column.type):
+        return False
+    numbers = pc.cast(column, pa.float64()).drop_null().to_numpy(zero_copy_only=False)
+    return bool((np.isfinite(numbers) & (numbers % 1 != 0)).any())
 
 
 def _no_labels(batch: pa.RecordBatch, columns: _Columns, times: Times, judged: set[str]) -> set[str]:
     codes = {column: _groups([_as_text(batch[column])])[0].tolist() for column in (columns.name, *columns.labels)}
     cells = {label: codes[label] for label in columns.labels if label in judged}
     rest = [codes[label] for label in columns.labels if label not in judged]
-    numbers = {label for label in judged if pa.types.is_integer(batch[label].type)}
+    kinds = pa.types
+    numbers = {label for label in judged if kinds.is_integer(batch[label].type) or kinds.is_floating(batch[label].type)}
     return no_labels(cells, codes[columns.name], [times.times_ms.tolist(), *rest], numbers)
 
 
@@ -135,7 +146,8 @@ def _is_text(kind: pa.DataType) -> bool:
 def _batch(batch: pa.RecordBatch, columns: _Columns, times: Times) -> Iterator[RawSeries | Quarantined]:
     times_ms, timed = times.times_ms, times.good
     values = pc.cast(batch[columns.value], pa.float64(), safe=False).fill_null(np.nan).to_numpy(zero_copy_only=False)
-    keys = [_worker_names(batch[key]) if key == WORKER else batch[key] for key in (columns.name, *columns.labels)]
+    of_labels = [batch[label] if label.lower() == _LABELS else _as_text(batch[label]) for label in columns.labels]
+    keys = [_as_text(batch[columns.name]), *of_labels]
     codes, firsts = _groups([_as_text(key) for key in keys])
     order = np.argsort(codes, kind="stable")
     bounds = np.searchsorted(codes[order], np.arange(len(firsts) + 1))
@@ -181,19 +193,15 @@ def _times(column: pa.Array, timezone: str) -> Times:
     return checked(np.rint(plain * unit_ms_of(largest)), local=False)
 
 
-def _worker_names(column: pa.Array) -> pa.Array:
-    """Return a worker's name as text, whole numbers without a point; null where there is none."""
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    if pa.types.is_floating(column.type):
-        column = pc.if_else(pc.is_nan(column), None, column)
-    return pc.cast(column, pa.string())
-
-
 def _as_text(column: pa.Array) -> pa.Array:
+    """Return cells as text, whole numbers without a point; null where there is nothing, or no number."""
     if pa.types.is_map(column.type) or pa.types.is_struct(column.type):
         cells = column.to_pylist()
         return pa.array([None if cell is None else json.dumps(cell, default=str) for cell in cells], pa.string())
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if pa.types.is_floating(column.type):  # as pandas writes whole numbers where some rows have none
+        column = pc.if_else(pc.is_nan(column), None, column)
     return pc.cast(column, pa.string())
 
 
