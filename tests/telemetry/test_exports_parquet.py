@@ -259,6 +259,16 @@ def test_a_partition_that_other_metrics_lack_is_a_label(read):
     assert reading.remarks == []
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_the_only_partition_of_a_topic_is_a_label(read, workers):
+    """The raw lag of Kafka Streams is known by it; it was left out, and the lag was that of no canonical metric."""
+    name = {"consumer_lag_records": "kafka_consumer_fetch_manager_records_lag", "cpu_load": "cpu_load"}
+    rows = [(at, name[metric], *rest) for at, metric, *rest in lag_of_partitions(workers) if rest[1] in (None, 0)]
+    named, reading = read(table_of(rows))
+    assert labels_of_lag(named) == [{"partition": "0"}]
+    assert reading.remarks == []
+
+
 def test_further_text_columns_are_labels_and_numbers_are_not(read):
     zone = pa.array(["x", "x", None]).dictionary_encode()
     times = [T0, T0 + 1000, T0]

@@ -38,7 +38,7 @@ VALUE_NAME = "value"
 WORKER = "worker"
 ROW_NUMBERS = frozenset({"", "unnamed: 0", "unnamed: 0.1"})  # as pandas titles its index
 _SAME_TIME_MS = 86_400_000  # two columns of times may be in different zones, or one of days alone
-_NUMBERED = frozenset({"partition", WORKER, "subtask", "subtask_index"})  # labels that may be numbers
+ALWAYS_LABELS = frozenset({"partition", WORKER, "subtask", "subtask_index"})  # also where their cells are numbers
 SEVERAL = 1.5  # rows of a time: more are of several series
 _LABEL = "a label needs a table of ts, metric, value and labels"
 _DELIMITERS = (",", ";", "\t", "|")
@@ -142,7 +142,7 @@ class CsvReader:
         numbers = [at for at, title in enumerate(header.columns) if title.lower() in ROW_NUMBERS]
         found = {at for at in numbers if header.columns[at] or at == 0}
         if header.name is not None and header.value is not None:
-            kept = {header.time, *places(header.columns, *TIME_NAMES, *CLOCK_NAMES, WORKER)}
+            kept = {header.time, *places(header.columns, *TIME_NAMES, *CLOCK_NAMES, *ALWAYS_LABELS)}
             columns = {
                 at: [cells[at] for cells in rows]
                 for at in range(len(header.columns))
@@ -221,7 +221,7 @@ class _Table:
         for at, title in enumerate(self.header.columns) if len(times) > most else ():
             column = [row[at] for row in self.rows]
             present, _, bad = _values(column)
-            names = title.lower() in _NUMBERED or (bad.any() and (bad == present).all())
+            names = title.lower() in ALWAYS_LABELS or (bad.any() and (bad == present).all())
             if names and at not in out and title.lower() not in TIME_NAMES:
                 pairs = set(zip(times.tolist(), np.array(column, dtype=object)[self.times.good], strict=True))
                 if len(pairs) > most:

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from perdix.telemetry.exports.content import Content
-from perdix.telemetry.exports.csv_table import NAME_NAMES, ROW_NUMBERS, VALUE_NAME, WORKER
+from perdix.telemetry.exports.csv_table import ALWAYS_LABELS, NAME_NAMES, ROW_NUMBERS, VALUE_NAME, WORKER
 from perdix.telemetry.exports.long_table import left_out, no_labels
 from perdix.telemetry.exports.numbers import LAST_MS, unit_ms_of
 from perdix.telemetry.exports.records import Limits, Quarantined, RawSeries, Remark
@@ -63,7 +63,7 @@ def read_parquet(content: Content, limits: Limits, timezone: str) -> Iterator[Ra
         if isinstance(columns, str):
             yield Quarantined(columns, samples=max(1, opened.metadata.num_rows))
             return
-        unjudged = {label for label in columns.labels if label.lower() not in {WORKER, _LABELS}}
+        unjudged = {label for label in columns.labels if label.lower() not in {*ALWAYS_LABELS, _LABELS}}
         wanted = [columns.time, columns.value, columns.name, *columns.labels, *columns.clock]
         for batch in opened.iter_batches(_BATCH_ROWS, columns=list(dict.fromkeys(wanted))):
             times = _of_two_columns(batch, columns, timezone) or _times(batch[columns.time], timezone)
