@@ -120,6 +120,26 @@ def test_further_values_of_a_long_table_are_no_labels(read):
     ]
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_count_beside_the_values_of_a_long_table_is_no_label(read, workers):
+    """Each number of samples, or of errors, was a series: of a workload two thirds were missing, the rest doubled."""
+    rows = [(1677064200 + 15 * k, w, 3 + (7 * k * k + w) % 11 % 3) for k in range(60) for w in range(workers)]
+    text = "ts,host,metric,value,count\n" + "".join(f"{at},h{w},cpu_load,0.5,{n}\n" for at, w, n in rows)
+    named, reading = read(text.encode())
+    assert [dict(s.series.labels) for s in named] == [{"host": f"h{w}"} for w in range(workers)]
+    assert reading.remarks == ["column 'count' is left out: it does not distinguish series"]
+
+
+@pytest.mark.parametrize("cell", ["", "0.95"])
+def test_a_label_that_is_no_whole_number_is_never_taken_for_a_count(read, cell):
+    """Latencies are known by their quantile, which other metrics do not have."""
+    name = "flink_taskmanager_job_latency_source_latency"
+    lines = (f"{1677064200 + 15 * k},{name},5,0.95\n{1677064200 + 15 * k},cpu_load,0.5,{cell}\n" for k in range(30))
+    named, reading = read(f"ts,metric,value,quantile\n{''.join(lines)}".encode())
+    assert {s.series.metric for s in named} == {"latency_p95_ms", "cpu_load"}
+    assert reading.remarks == []
+
+
 def test_a_number_may_be_a_label_also_where_each_worker_is_scraped_at_its_own_time(read):
     text = "ts,task,metric,value\n" + "".join(f"{1677064200 + 5 * k},{k % 3},cpu_load,0.5\n" for k in range(60))
     named, reading = read(text.encode())

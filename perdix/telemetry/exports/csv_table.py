@@ -38,7 +38,9 @@ VALUE_NAME = "value"
 WORKER = "worker"
 ROW_NUMBERS = frozenset({"", "unnamed: 0", "unnamed: 0.1"})  # as pandas titles its index
 _SAME_TIME_MS = 86_400_000  # two columns of times may be in different zones, or one of days alone
-ALWAYS_LABELS = frozenset({"partition", WORKER, "subtask", "subtask_index"})  # also where their cells are numbers
+ALWAYS_LABELS = frozenset(  # also where their cells are numbers
+    {"partition", WORKER, "subtask", "subtask_index", "tm_id", "pod", "host", "instance"}
+)
 SEVERAL = 1.5  # rows of a time: more are of several series
 _LABEL = "a label needs a table of ts, metric, value and labels"
 _DELIMITERS = (",", ";", "\t", "|")
@@ -124,7 +126,7 @@ class CsvReader:
             self._relative |= times.relative
             table = _Table(header, rows, times, texts, kept, block, lines)
             if self._out is None:
-                self._out = self._keys(header, rows)
+                self._out = self._keys(header, rows, times)
                 titles = {header.columns[at] for at in self._out if any(cells[at].strip() for cells in rows)}
                 yield from map(left_out, sorted(titles))
             out = {*made_of, *self._out}
@@ -137,19 +139,22 @@ class CsvReader:
                 yield from table.wide(out, self.timezone)
 
     @staticmethod
-    def _keys(header: Header, rows: Sequence[Sequence[str]]) -> set[int]:
+    def _keys(header: Header, rows: Sequence[Sequence[str]], times: Times) -> set[int]:
         """Return the columns that pandas numbers rows by, and those of a long table that are no labels."""
-        numbers = [at for at, title in enumerate(header.columns) if title.lower() in ROW_NUMBERS]
-        found = {at for at in numbers if header.columns[at] or at == 0}
+        index = [at for at, title in enumerate(header.columns) if title.lower() in ROW_NUMBERS]
+        found = {at for at in index if header.columns[at] or at == 0}
         if header.name is not None and header.value is not None:
-            kept = {header.time, *places(header.columns, *TIME_NAMES, *CLOCK_NAMES, *ALWAYS_LABELS)}
+            certain = places(header.columns, *ALWAYS_LABELS)
+            kept = {header.time, *places(header.columns, *TIME_NAMES, *CLOCK_NAMES), *certain}
             columns = {
                 at: [cells[at] for cells in rows]
                 for at in range(len(header.columns))
                 if at not in {*kept, *found, header.name, header.value}
             }
-            rest = [[cells[at] for cells in rows] for at in kept]
-            found |= no_labels(columns, [cells[header.name] for cells in rows], rest)
+            rest = [times.times_ms.tolist(), *([cells[at] for cells in rows] for at in certain)]
+            kinds = {at: set(cells) for at, cells in columns.items()}
+            numbers = {at for at, cells in kinds.items() if len(cells) > 1 and all(map(_may_count, cells))}
+            found |= no_labels(columns, [cells[header.name] for cells in rows], rest, numbers)
         return found
 
     @staticmethod
@@ -267,6 +272,12 @@ def series_of(title: str, *, plain_is_name: bool = False) -> tuple[str, dict[str
         if parsed and not title[parsed[2] :].strip():
             return parsed[0], parsed[1]
     return (title, {}) if plain_is_name else ("", {COLUMN: title})
+
+
+def _may_count(cell: str) -> bool:
+    """Return whether a cell is a whole number, or nothing."""
+    value = number(cell.strip())
+    return cell.strip().lower() in ABSENT if value is None else value % 1 == 0
 
 
 def _values(column: Sequence[str]) -> tuple[NDArray[np.bool_], NDArray[np.float64], NDArray[np.bool_]]:

@@ -22,7 +22,8 @@ def no_labels(
     """Return the columns without which time, name and the other labels still distinguish the rows.
 
     Of those with few values, as a label has, only ``numbers``, and those only where that holds for each name and they
-    change while time goes on: in a table in the order of its series, a label does not.
+    change while time goes on: in a table in the order of its series, a label does not, and where each series has times
+    of its own, its values come in turn.
 
     ``columns``: possible labels; ``names``: of the metrics; ``rest``: times, and certain labels.
     ``numbers``: columns that may as well be counts; in few rows only these may be no labels.
@@ -36,7 +37,15 @@ def no_labels(
 
     def accompanies(cells: Sequence[Hashable]) -> bool:
         steps = zip(pairwise(cells), pairwise(rest[0]), strict=True)
-        return any(before != cell and last < time for (before, cell), (last, time) in steps)
+        return any(before != cell and last < time for (before, cell), (last, time) in steps) and not in_turn(cells)
+
+    def in_turn(cells: Sequence[Hashable]) -> bool:
+        times = dict(zip(rest[0], cells, strict=True))
+        turn, every = list(times.values()), len(set(cells))
+        rounds = zip(turn, turn[1:], turn[every:], strict=False)
+        again = sum(before == cell != between for before, between, cell in rounds)
+        alone = len(set(zip(rest[0], cells, strict=True))) == len(times)
+        return alone and again > DISTINGUISHED * (len(turn) - every)
 
     keys = {name for name, count in values.items() if 2 * count > rows and (rows >= LEAST_ROWS or name in numbers)}
     found = keys if keys and distinguished(keys).total() > DISTINGUISHED * rows else set()
