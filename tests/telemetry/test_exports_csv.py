@@ -110,11 +110,12 @@ def test_a_key_of_the_rows_of_a_long_table_is_no_label(read, every):
     assert reading.remarks == ["column 'id' is left out: it does not distinguish series"]
 
 
-def test_further_values_of_a_long_table_are_no_labels(read):
-    rows = [(1677064200 + 15 * k, 0.5 + k / 100, 0.4 + k / 100, 0.6 + k / 100) for k in range(20)]
+@pytest.mark.parametrize("count", [5, 20])
+def test_further_values_of_a_long_table_are_no_labels(read, count):
+    rows = [(1677064200 + 15 * k, 0.5 + k / 100, 0.4 + k / 100, 0.6 + k / 100) for k in range(count)]
     text = "ts,metric,value,min,max\n" + "".join(f"{at},cpu_load,{mean},{low},{high}\n" for at, mean, low, high in rows)
     named, reading = read(text.encode())
-    assert (dict(one(named).labels), len(one(named))) == ({}, 20)
+    assert (dict(one(named).labels), len(one(named))) == ({}, count)
     assert reading.remarks == [
         f"column '{column}' is left out: it does not distinguish series" for column in ("max", "min")
     ]
@@ -141,10 +142,14 @@ def test_a_label_that_is_no_whole_number_is_never_taken_for_a_count(read, cell):
 
 
 def test_a_number_may_be_a_label_also_where_each_worker_is_scraped_at_its_own_time(read):
-    text = "ts,task,metric,value\n" + "".join(f"{1677064200 + 5 * k},{k % 3},cpu_load,0.5\n" for k in range(60))
-    named, reading = read(text.encode())
-    assert [(dict(s.series.labels), len(s.series)) for s in named] == [({"task": f"{k}"}, 20) for k in range(3)]
-    assert reading.remarks == []
+    """Beside another metric, which has no tasks, at the times of the first."""
+    lines = [f"{1677064200 + 5 * k},{k % 3},cpu_load,0.5\n" for k in range(60)]
+    lags = [f"{1677064200 + 15 * k},,consumer_lag_records,7\n" for k in range(20)]
+    for rows in (lines, [*lines, *lags], sorted([*lines, *lags])):
+        named, reading = read(f"ts,task,metric,value\n{''.join(rows)}".encode())
+        tasks = [(dict(s.series.labels), len(s.series)) for s in named if s.series.metric == "cpu_load"]
+        assert tasks == [({"task": f"{k}"}, 20) for k in range(3)]
+        assert reading.remarks == []
 
 
 def test_hosts_of_which_few_samples_are_read_at_once_are_no_key_of_the_rows(read):

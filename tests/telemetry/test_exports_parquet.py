@@ -259,6 +259,16 @@ def test_a_partition_that_other_metrics_lack_is_a_label(read):
     assert reading.remarks == []
 
 
+def test_a_number_is_a_label_also_where_each_series_has_times_of_its_own(read):
+    """Three tasks were one series whose values were those of one after the other."""
+    times = [T0 + 5000 * k for k in range(60)]
+    named, reading = read(
+        written(ts=times, metric=["cpu_load"] * 60, value=[1.0] * 60, task=[k % 3 for k in range(60)])
+    )
+    assert [(dict(s.series.labels), len(s.series)) for s in named] == [({"task": f"{k}"}, 20) for k in range(3)]
+    assert reading.remarks == []
+
+
 @pytest.mark.parametrize("workers", [0, 2])
 def test_the_only_partition_of_a_topic_is_a_label(read, workers):
     """The raw lag of Kafka Streams is known by it; it was left out, and the lag was that of no canonical metric."""

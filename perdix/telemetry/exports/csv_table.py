@@ -152,8 +152,7 @@ class CsvReader:
                 if at not in {*kept, *found, header.name, header.value}
             }
             rest = [times.times_ms.tolist(), *([cells[at] for cells in rows] for at in certain)]
-            kinds = {at: set(cells) for at, cells in columns.items()}
-            numbers = {at for at, cells in kinds.items() if len(cells) > 1 and all(map(_may_count, cells))}
+            numbers = {at for at, cells in columns.items() if _may_measure(cells)}
             found |= no_labels(columns, [cells[header.name] for cells in rows], rest, numbers)
         return found
 
@@ -274,10 +273,12 @@ def series_of(title: str, *, plain_is_name: bool = False) -> tuple[str, dict[str
     return (title, {}) if plain_is_name else ("", {COLUMN: title})
 
 
-def _may_count(cell: str) -> bool:
-    """Return whether a cell is a whole number, or nothing."""
-    value = number(cell.strip())
-    return cell.strip().lower() in ABSENT if value is None else value % 1 == 0
+def _may_measure(column: Sequence[str]) -> bool:
+    """Return whether cells may be counts, or further values: numbers that change, whole ones or in most rows others."""
+    cells = {cell.strip() for cell in column if cell.strip().lower() not in ABSENT}
+    values = [number(cell) for cell in cells]
+    whole = all(value is not None and value % 1 == 0 for value in values)
+    return len(set(column)) > 1 and (whole or (None not in values and 2 * len(cells) > len(column)))
 
 
 def _values(column: Sequence[str]) -> tuple[NDArray[np.bool_], NDArray[np.float64], NDArray[np.bool_]]:

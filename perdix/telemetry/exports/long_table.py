@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from itertools import pairwise
+from operator import itemgetter
 from typing import Any, Final, TypeVar
 
 from perdix.telemetry.exports.records import Remark
@@ -40,12 +41,16 @@ def no_labels(
         return any(before != cell and last < time for (before, cell), (last, time) in steps) and not in_turn(cells)
 
     def in_turn(cells: Sequence[Hashable]) -> bool:
-        times = dict(zip(rest[0], cells, strict=True))
-        turn, every = list(times.values()), len(set(cells))
-        rounds = zip(turn, turn[1:], turn[every:], strict=False)
-        again = sum(before == cell != between for before, between, cell in rounds)
-        alone = len(set(zip(rest[0], cells, strict=True))) == len(times)
-        return alone and again > DISTINGUISHED * (len(turn) - every)
+        of_each: dict[Hashable, list[tuple[Any, Hashable]]] = {}
+        for name, time, cell in zip(names, rest[0], cells, strict=True):
+            of_each.setdefault(name, []).append((time, cell))
+        for some in of_each.values():
+            turn = [cell for _, cell in sorted(some, key=itemgetter(0))]
+            rounds = list(zip(turn, turn[1:], turn[len(set(turn)) :], strict=False))
+            again = sum(before == cell != between for before, between, cell in rounds)
+            if len({time for time, _ in some}) == len(some) and 2 * again > len(rounds):
+                return True
+        return False
 
     keys = {name for name, count in values.items() if 2 * count > rows and (rows >= LEAST_ROWS or name in numbers)}
     found = keys if keys and distinguished(keys).total() > DISTINGUISHED * rows else set()
