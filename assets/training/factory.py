@@ -262,6 +262,7 @@ def _through_the_gate(
     """
     registry = workspace.registry()
     tags = {"dagster.run_id": context.run.run_id, "perdix.reason": context.run.tags.get("perdix/reason", "manual")}
+    started_at_s = context.instance.get_run_stats(context.run.run_id).start_time or WallClock().now_s()
     while True:
         with watch.stage("read"):
             before, version = _champion_fleet(context, workspace, gate.registered)
@@ -269,7 +270,7 @@ def _through_the_gate(
             shared = {*gate.shared, *(() if before is None else before.shared)}
             trained = whole(not_over_others(trained, before), shared)
             promoted = [f"{outcome.job}: {outcome.why}" for outcome in trained if outcome.promoted]
-            made = publication_of(gate, trained, before, started_at_s=WallClock().now_s(), tags=tags)
+            made = publication_of(gate, trained, before, started_at_s=started_at_s, tags=tags)
             publication = model.more(made, trained)
         with watch.stage("mlflow"):
             published = registry.publish(publication)

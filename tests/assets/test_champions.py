@@ -42,6 +42,7 @@ with warnings.catch_warnings():
     from perdix.assets.training import factory
 
 TABLE = TrainingData("workload_features", "lake", "ab" * 32, 1, {})
+STARTED_S = 1_772_582_400.0
 
 
 class Versions:
@@ -49,6 +50,7 @@ class Versions:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.digests, self.champion, self.because = folder, dict[int, str](), 0, ""
+        self.started_at_s = 0.0
         self.lock = threading.Lock()
         self.meanwhile: Callable[[], None] = lambda: None
 
@@ -57,6 +59,7 @@ class Versions:
         return FleetVersion(name, version, self.digests[version], "run") if version else None
 
     def publish(self, publication: Publication) -> Published:
+        self.started_at_s = publication.started_at_s
         return self.published(publication.fleet)
 
     def published(self, fleet: Fleet) -> Published:
@@ -104,6 +107,8 @@ def materialized(home: Home, registry: Versions, job: str, told: Told | None = N
     """Let the gate decide on the answers that there are."""
     context: Any = Told() if told is None else told
     context.partition_keys, context.run = [job], SimpleNamespace(run_id="run-1", tags={})
+    began = {"run-1": SimpleNamespace(start_time=STARTED_S)}
+    context.instance = SimpleNamespace(get_run_stats=began.__getitem__)
     model: Any = SimpleNamespace(
         gate=lambda *_: Gate(FORECAST, "wape", lambda _: TABLE), more=lambda publication, _: publication
     )
@@ -113,6 +118,13 @@ def materialized(home: Home, registry: Versions, job: str, told: Told | None = N
 def test_the_registry_says_of_each_job_why_it_was_promoted(home: Home, registry: Versions) -> None:
     publish(home, registry, "orders")
     assert registry.because == f"1 job(s): orders: {answer()['result']['verdict']}"
+
+
+def test_mlflow_shows_since_when_a_training_ran_and_not_only_how_long_it_was_written(
+    home: Home, registry: Versions
+) -> None:
+    publish(home, registry, "orders")
+    assert registry.started_at_s == STARTED_S
 
 
 def test_two_trainings_at_once_both_keep_their_champions(home: Home, registry: Versions) -> None:
