@@ -74,7 +74,9 @@ class TrainedCapacity:
             f"{item.family}: {item.error or (f'{item.score:.1%}' if math.isfinite(item.score) else 'not judged')}"
             for item in self.candidates
         )
-        return f"{self.winner} has the lowest error of the capacity ({tried}): {self.best.notes}"
+        both = (self.best.capacity_mape, "at the hottest minutes"), (self.best.unseen_mape, "at scale-outs left out")
+        where = " and ".join(name for error, name in both if math.isfinite(error))
+        return f"{self.winner} has the lowest mean error of the capacity {where} ({tried}): {self.best.notes}"
 
     def to_state(self) -> dict[str, Any]:
         """Return the state for the fleet table: the online model, and its capacities as numbers for any reader."""

@@ -282,12 +282,17 @@ def test_the_gate_judges_scale_outs_beyond_the_bounds_too():
 
 
 def test_a_training_says_why_a_family_won():
-    """It named what the family is, and no error of any."""
-    trained = select_capacity(features((4, 6)), 6, families=(Linear, Ratio))
-    linear, ratio = (f"{item.score:.1%}" for item in trained.candidates)
-    assert trained.sentence == (
-        f"linear has the lowest error of the capacity (linear: {linear}; ratio: {ratio}): {Linear.notes}"
-    )
+    """It named what the family is, and no error of any; then an error that is none of those beside it."""
+    for scale_outs, where in (
+        ((4, 6), "at the hottest minutes and at scale-outs left out"),
+        ((4,), "at the hottest minutes"),
+    ):
+        trained = select_capacity(features(scale_outs), 6, families=(Linear, Ratio))
+        linear, ratio = (f"{item.score:.1%}" for item in trained.candidates)
+        assert trained.sentence == (
+            f"linear has the lowest mean error of the capacity {where} (linear: {linear}; ratio: {ratio}): "
+            f"{Linear.notes}"
+        )
     short = select_capacity(features(minutes=4), 6, families=(Linear, Ratio))
     assert short.sentence.startswith("linear is used, as the history is too short to hold minutes out: one line")
 
