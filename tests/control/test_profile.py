@@ -83,6 +83,14 @@ def test_failures_of_the_job_itself_are_not_forgotten_for_a_profile() -> None:
     assert untried.downtimes == seen.downtimes
 
 
+def test_failures_of_one_profile_count_once_however_often_its_models_change_places() -> None:
+    memory = JobMemory(downtimes=Downtimes(failure=Anticipated(20.0, 12.0)))
+    for version in (3, 4, 3):
+        memory, _ = adopt(memory, champions(version=version, limit={"profiled": 1.0, "now": version / 4}), "orders")
+    assert memory.profile_from.version == 3
+    assert memory.downtimes.failure_s == pytest.approx(20.0 ** (12 / 16) * 50.0 ** (4 / 16))
+
+
 @pytest.mark.parametrize("damage", [{"format": "of another program"}, {"highest_rates": None}, {"failures": "many"}])
 def test_a_row_that_cannot_be_used_leaves_what_is_in_use(damage: dict[str, Any]) -> None:
     memory, _ = adopt(JobMemory(), champions(), "orders")
