@@ -110,6 +110,7 @@ def _journal(io: TickIO, report: FleetReport, holder: str) -> FleetReport:
 
     A job that is leased elsewhere has its status written there. A late one keeps its old status, whose age shows it.
     """
+    cannot = "the tick could not be journalled"
     try:
         ours = [status for status in report.statuses.values() if status.status not in (Status.OBSERVING, Status.LATE)]
         with io.store.together() as once:
@@ -117,8 +118,9 @@ def _journal(io: TickIO, report: FleetReport, holder: str) -> FleetReport:
             calm = {name for name, served in report.reports.items() if not served.drifting}
             report = replace(report, retrains=_retrains(once.journal, report.started_s, calm))
             once.journal.record_tick(Tick(report.started_s, report.finished_s, holder, report.summary()), ours)
+        cannot = "what is too old cannot be deleted"
         io.store.prune_hourly(before_s, report.started_s)
     except Exception as error:
-        _log.error("the tick could not be journalled: %s", cause_of(error))
-        return report.with_fault(LoopFault.JOURNAL, "the tick could not be journalled", error)
+        _log.error("%s: %s", cannot, cause_of(error))
+        return report.with_fault(LoopFault.JOURNAL, cannot, error)
     return report

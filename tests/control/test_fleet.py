@@ -265,6 +265,16 @@ def test_what_is_old_is_removed_by_ticks_at_any_minute(store: StateStore, monkey
     assert pruned.call_count == 3
 
 
+def test_a_journalled_tick_after_which_nothing_old_can_be_deleted_is_reported_as_that(
+    store: StateStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(StateStore, "prune", Mock(side_effect=OSError("disk full")))
+    io = TickIO(Mock(), store, GivenChampions(), Mock())
+    report = tick_fleet([], io, SimulatedClock(1_760_000_400.0), holder="a")
+    assert report.notes == ("what is too old cannot be deleted: disk full",)
+    assert len(store.journal.ticks()) == 1
+
+
 def test_the_heartbeat_tells_when_and_what(store: StateStore, tmp_path: Path) -> None:
     fleet = Fleet.of(store, {"orders": LOW})
     report = fleet.minute(heartbeat=tmp_path / "home" / "heartbeat.json")
