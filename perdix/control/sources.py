@@ -4,6 +4,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -17,7 +18,7 @@ from perdix.telemetry.metrics import WORKLOAD
 from perdix.telemetry.prometheus import Asked, Prometheus, Pulled
 from perdix.telemetry.prometheus_answers import PrometheusError
 from perdix.telemetry.quality import NEEDED
-from perdix.telemetry.queries import EngineQueries, load_queries
+from perdix.telemetry.queries import EngineQueries, load_queries, queries_file
 from perdix.telemetry.window import Window
 
 LONGEST_READ_S = 3_600.0
@@ -83,7 +84,7 @@ class LiveSource:
         self._queries_of = queries_of
         self._clients: dict[str, Prometheus] = {}
         self._down: dict[str, tuple[float, str]] = {}
-        self._queries: dict[str, EngineQueries] = {}
+        self._queries: dict[str, tuple[tuple[int, int] | None, EngineQueries]] = {}
         self._making = threading.Lock()
 
     def read(self, job: StreamJob, now_s: float, since_s: float) -> Reading:
@@ -162,9 +163,14 @@ class LiveSource:
         return tuple(dict.fromkeys((*queries.metrics(source.selector), *NEEDED_TO_DECIDE)))
 
     def _queries_for(self, engine: str) -> EngineQueries:
-        if engine not in self._queries:
-            self._queries[engine] = self._queries_of(engine)
-        return self._queries[engine]
+        """Return the queries of an engine; their file is read again when it has changed."""
+        stamp, kept = None, self._queries.get(engine)
+        with suppress(OSError):  # the canonical ones have no file
+            stat = queries_file(engine).stat()
+            stamp = stat.st_mtime_ns, stat.st_size
+        if kept is None or kept[0] != stamp:
+            kept = self._queries[engine] = (stamp, self._queries_of(engine))
+        return kept[1]
 
 
 def _reading(

@@ -269,6 +269,11 @@ def canonical_queries() -> EngineQueries:
     )
 
 
+def queries_file(engine: str, folder: Path | None = None) -> Path:
+    """Return where the queries of an engine are; ``folder`` as of :func:`load_queries`."""
+    return (folder or conf_part("queries")) / f"{engine}.yaml"
+
+
 def load_queries(engine: str, folder: Path | None = None) -> EngineQueries:
     """Read the queries of one engine.
 
@@ -280,7 +285,7 @@ def load_queries(engine: str, folder: Path | None = None) -> EngineQueries:
     """
     if engine == CANONICAL_ENGINE:
         return canonical_queries()
-    path = (folder or conf_part("queries")) / f"{engine}.yaml"
+    path = queries_file(engine, folder)
     queries = load_model(path, EngineQueries, engine=engine)
     if queries.engine != engine:
         raise SettingsError(f"{path}: the engine is named '{queries.engine}'; rename the file or drop the key 'engine'")

@@ -21,6 +21,7 @@ from perdix.settings.product import ControlSettings
 from perdix.settings.stream_job import Objectives, PolicySettings, PrometheusSource, StreamJob
 from perdix.settings.targets import AdvisorySettings, TwinSettings
 from perdix.telemetry.prometheus import Prometheus
+from perdix.telemetry.queries import queries_file
 from perdix.twin.emission import Scraping
 from perdix.twin.job import JobTwin
 from perdix.twin.living import LivingTwin, SimulatedClock
@@ -154,6 +155,20 @@ def test_what_the_selector_lacks_is_told(live: Live) -> None:
     assert report.status is Status.BLIND
     assert "workload_per_s is absent" in report.sentence
     assert "topic" in report.sentence
+
+
+def test_queries_that_are_edited_count_from_the_next_read_on(
+    live: Live, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good, now_s = queries_file("flink").read_text(), live.clock.now_s()
+    monkeypatch.setenv("PERDIX_CONF", str(tmp_path))
+    file = tmp_path / "queries" / "flink.yaml"
+    file.parent.mkdir()
+    file.write_text(good)
+    assert len(live.source.read(live.job, now_s, now_s - 180).window)
+    file.write_text(good + "oops: 1\n")
+    with pytest.raises(SourceError, match="oops"):
+        live.source.read(live.job, now_s, now_s - 180)
 
 
 def test_a_job_without_prometheus_is_told_how_to_mend(live: Live) -> None:
