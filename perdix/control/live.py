@@ -38,6 +38,7 @@ class Targets:
         kept = self._kept.get(job.name)
         if kept is None or kept[0] != settings:
             if kept is not None:
+                del self._kept[job.name]  # also where the new one cannot be built
                 kept[1].close()
             kept = self._kept[job.name] = (settings, self._build(job))
         return kept[1]

@@ -19,7 +19,8 @@ from perdix.policies.contract import Reason
 from perdix.settings.home import Home
 from perdix.settings.product import ControlSettings
 from perdix.settings.stream_job import Objectives, PolicySettings, PrometheusSource, StreamJob
-from perdix.settings.targets import AdvisorySettings, TwinSettings
+from perdix.settings.targets import AdvisorySettings, FlinkSettings, TwinSettings
+from perdix.targets.contract import TargetError
 from perdix.telemetry.prometheus import Prometheus
 from perdix.telemetry.queries import queries_file
 from perdix.twin.emission import Scraping
@@ -155,6 +156,21 @@ def test_what_the_selector_lacks_is_told(live: Live) -> None:
     assert report.status is Status.BLIND
     assert "workload_per_s is absent" in report.sentence
     assert "topic" in report.sentence
+
+
+def test_a_target_is_asked_again_after_an_edit_that_could_not_be_used_is_taken_back(live: Live) -> None:
+    flink = FlinkSettings(url=live.face.url)
+    jobs = [
+        live.job.model_copy(update={"target": target})
+        for target in (flink, flink.model_copy(update={"ca_file": Path("gone.pem")}), flink)
+    ]
+    answers = []
+    for job in jobs:
+        with pytest.raises(TargetError) as failure:  # it is a Prometheus
+            live.targets(job).read()
+        answers.append(str(failure.value))
+    assert "gone.pem" in answers[1]
+    assert answers[2] == answers[0]
 
 
 def test_queries_that_are_edited_count_from_the_next_read_on(
