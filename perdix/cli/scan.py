@@ -24,6 +24,7 @@ from perdix.cli.scan_access import (
     access_of,
     webhook_of,
 )
+from perdix.settings.home import conf_folder
 from perdix.settings.plain_error import PlainError
 
 if TYPE_CHECKING:
@@ -336,7 +337,9 @@ def _files(files: Mapping[str, Any]) -> Iterator[str]:
     if files["html"]:
         yield f"page: {files['html']}"
     if files["jobs"]:
-        yield f"{counted(len(files['jobs']), 'job file')} written to {files['jobs'][0].parent}, to advise only"
+        written, read = files["jobs"][0].parent.resolve(), conf_folder() / "jobs"
+        elsewhere = "" if written == read.resolve() else f"; perdix reads those in {read}"
+        yield f"{counted(len(files['jobs']), 'job file')} written to {written}, to advise only{elsewhere}"
     for path in files["left"]:
         yield f"{path}: was there before, and stays as it is"
     if files["webhook"]:

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from perdix.cli.known_errors import known_errors
 from perdix.cli.main import app
 from perdix.cli.output import run_guarded
-from perdix.cli.scan import Outputs, _sentence
+from perdix.cli.scan import Outputs, _files, _sentence
 from perdix.scan.document import Scan, document
 from perdix.scan.judging import Wanted
 from perdix.settings.access import HttpAccess
@@ -152,6 +152,18 @@ def test_a_table_that_cannot_be_written_keeps_no_page_from_being_written(tmp_pat
     files, problems = outputs.write(found, document(found))
     assert (files["csv"], files["html"]) == (None, tmp_path / "t.html")
     assert "t.csv: cannot be written" in problems[0]
+
+
+def test_job_files_that_are_written_where_none_is_read_are_said_to_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PERDIX_CONF", str(tmp_path / "conf"))
+    monkeypatch.chdir(tmp_path)
+    read, written = tmp_path / "conf" / "jobs", {"csv": None, "html": None, "left": [], "webhook": False}
+    (here,) = _files({**written, "jobs": [Path("conf/jobs/ads.yaml")]})
+    assert here == f"1 job file written to {read}, to advise only"
+    (elsewhere,) = _files({**written, "jobs": [Path("jobs/ads.yaml")]})
+    assert elsewhere == f"1 job file written to {tmp_path / 'jobs'}, to advise only; perdix reads those in {read}"
 
 
 @pytest.fixture(scope="module")
