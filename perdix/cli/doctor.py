@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -26,7 +26,6 @@ from perdix.settings.home import Home, conf_folder
 if TYPE_CHECKING:
     from perdix.control.job_files import JobFiles
     from perdix.settings.stream_job import StreamJob
-    from perdix.settings.targets import FlinkSettings
 
 OF_TRAINING = (("dagster",), ("pmdarima",), ("pyspark",), ("great-expectations",))
 OF_A_CONTROLLER = (("mlflow", "mlflow-skinny"), ("scikit-learn",), ("xgboost", "xgboost-cpu"), ("pandas",))  # either
@@ -43,7 +42,7 @@ def doctor(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Check Python, Java, Spark, the stores, the configuration, every query of every job, and Flink; name each fix.
+    """Check Python, Java, Spark, the stores, the configuration, every job's queries and target; name each fix.
 
     Example: perdix doctor --job ads
     """
@@ -57,7 +56,7 @@ def doctor(
     of_machine: list[Check] = [_python, _packages, *([] if alone else [_java]), _state, _mlflow, _configuration]
     of_spark: list[Check] = [_spark] if spark and not alone else []
     findings: list[Finding] = []
-    of_jobs: list[Check] = [metrics_of_jobs, _flink, _profiling]
+    of_jobs: list[Check] = [metrics_of_jobs, _targets, _profiling]
     checks = of_jobs if job else [*of_machine, *of_jobs, *of_spark]
     for check in checks:
         for finding in _guarded(check, place, files):
@@ -172,36 +171,49 @@ def _configuration(_: Home, files: JobFiles) -> Iterator[Finding]:
     yield Finding("stream jobs", not files.complaints, ", ".join(files.jobs) or "none yet", "\n".join(files.complaints))
 
 
-def _flink(_: Home, files: JobFiles) -> Iterator[Finding]:
-    """Yield a finding per job that Flink runs, in the order of the files; one that hangs delays no other."""
+def _targets(_: Home, files: JobFiles) -> Iterator[Finding]:
+    """Yield a finding per job of Flink or Kubernetes, in the order of the files; one that hangs delays no other."""
     from perdix.control.calls import Call, Calls
-    from perdix.settings.targets import FlinkSettings
+    from perdix.control.read_ahead import target_call
 
-    targets = {job.name: job.target for job in files.jobs.values() if isinstance(job.target, FlinkSettings)}
+    looks = {"flink": _flink_of, "kubernetes": _kubernetes_of}
+    jobs = {f"{job.target.kind} of {name}": job for name, job in files.jobs.items() if job.target.kind in looks}
 
-    def call(name: str, target: FlinkSettings) -> Call[Finding]:
-        job = files.jobs[name]
-        return Call(str(target.url), lambda: _flink_of(job, target), lambda finding: [finding])
+    def call(check: str, job: StreamJob) -> Call[Finding]:
+        return Call(target_call(job), lambda: _looked_at(check, job, looks[job.target.kind]), lambda finding: [finding])
 
-    found = {
-        finding.check: finding for finding in Calls(AT_ONCE, PER_SERVER).run(call(*item) for item in targets.items())
-    }
-    yield from (found[f"flink of {name}"] for name in targets)
+    found = {finding.check: finding for finding in Calls(AT_ONCE, PER_SERVER).run(call(*item) for item in jobs.items())}
+    yield from (found[check] for check in jobs)
 
 
-def _flink_of(job: StreamJob, target: FlinkSettings) -> Finding:
-    from perdix.control.decide import SHORTEST_GRACE_S
+def _looked_at(check: str, job: StreamJob, look: Callable[[str, StreamJob], Finding]) -> Finding:
     from perdix.targets.contract import TargetError
-    from perdix.targets.flink.target import FlinkTarget
 
-    check = f"flink of {job.name}"
     try:
-        with FlinkTarget(target, job.name) as flink:
-            rescaling, advice = flink.looked_over(SHORTEST_GRACE_S if job.grace_s is None else job.grace_s)
+        return look(check, job)
     except TargetError as error:
         return Finding(check, ok=False, found=str(error), fix="start it, or correct 'target' in the job's file")
     except Exception as error:  # a defect that one job meets must not end the checks of others
         return Finding(check, ok=False, found=f"{type(error).__name__}: {error}", fix="see the message")
+
+
+def _kubernetes_of(check: str, job: StreamJob) -> Finding:
+    from perdix.targets.build import build_target
+
+    with closing(build_target(job)) as target:
+        running = target.read()
+    found = f"replicas: {running.requested} asked for, {running.scale_out} run"
+    return Finding(check, ok=True, found=found, doubt="" if running.settled else "a rescale or a rollout is under way")
+
+
+def _flink_of(check: str, job: StreamJob) -> Finding:
+    from perdix.control.decide import SHORTEST_GRACE_S
+    from perdix.settings.targets import FlinkSettings
+    from perdix.targets.flink.target import FlinkTarget
+
+    assert isinstance(job.target, FlinkSettings)
+    with FlinkTarget(job.target, job.name) as flink:
+        rescaling, advice = flink.looked_over(SHORTEST_GRACE_S if job.grace_s is None else job.grace_s)
     when = "as soon as slots are there" if rescaling.at_once else "at a checkpoint once slots are there"
     found = f"rescales {when}, and not within {rescaling.cooldown_s:.0f} s of the last deployment"
     needed, wanted = ([item.sentence for item in advice if item.needed is kind] for kind in (True, False))

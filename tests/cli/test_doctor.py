@@ -34,6 +34,7 @@ from perdix.twin.parameters import load_twin
 from perdix.twin.prometheus_face import PrometheusFace
 from perdix.twin.workloads import arrivals_from
 from tests.cli.width import wide
+from tests.targets.kubernetes_api import kubernetes_target
 
 GONE = "http://127.0.0.1:9"
 FACTS = {"job", "metric", "query", "needed", "unit", "series", "newest", "age_s", "rejected", "verdict", "found", "fix"}
@@ -164,6 +165,22 @@ def test_a_fault_of_a_job_file_stands_beside_its_own_fix(place: Path, monkeypatc
         "ads.yaml:1: unknown key 'bounds.max'; did you mean 'maximum'?",
         "bids.yaml:1: 'target.url' is missing; add it",
     ]
+
+
+def test_a_target_on_kubernetes_is_read_as_the_loop_reads_it(place: Path) -> None:
+    with kubernetes_target(place):
+        target = f"kind: kubernetes, kubeconfig: '{place / 'kubeconfig'}', namespace: prod, name: orders"
+        (place / "jobs" / "orders.yaml").write_text(f"target: {{{target}}}\n")
+        (well,) = of_kubernetes("orders")
+        assert (well["ok"], well["found"]) == (True, "replicas: 2 asked for, 2 run")
+        (place / "jobs" / "lost.yaml").write_text(f"target: {{{target.replace('name: orders', 'name: lost')}}}\n")
+        (broken,) = of_kubernetes("lost")
+        assert not broken["ok"]
+        assert "check 'name' and 'namespace'" in broken["found"]
+
+
+def of_kubernetes(job: str) -> list[dict[str, Any]]:
+    return [found for found in as_json("--job", job)["findings"] if found["check"] == f"kubernetes of {job}"]
 
 
 def test_where_all_is_well_there_is_no_fix(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
