@@ -6,7 +6,7 @@ import math
 import os
 import socket
 import time
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,11 +15,12 @@ import typer
 from perdix.cli.options import JobArgument, JsonOption
 from perdix.cli.output import UserError, clock_time, complaints, console, emit_line, number, table
 from perdix.cli.signals import ENDS, handled, interrupt
-from perdix.cli.stores import job_of_file, state
+from perdix.cli.stores import home, job_of_file, state
 from perdix.settings.stream_job import StreamJob
 from perdix.settings.targets import FlinkSettings
 
 if TYPE_CHECKING:
+    from perdix.control.job_files import FollowedFiles
     from perdix.control.operators.look import Look
     from perdix.models.dataflow.rates import InstanceWindow
 
@@ -46,6 +47,7 @@ def operators(
     Example: perdix operators wordcount --policy ds2:curve=learned --decisions 3 --apply
     """
     from perdix.control.clock import WallClock
+    from perdix.control.live import job_files
     from perdix.control.operators.executor import Executor
     from perdix.control.operators.loop import looks
     from perdix.control.operators.memory import recall, remember
@@ -60,7 +62,7 @@ def operators(
 
     if not as_json:
         complaints.print(f"looking at {job} every {every_s:g} s; Ctrl-C ends it")
-    decided, current = 0, _Current(settings, act=apply)
+    decided, current = 0, _Current(job_files(home()), settings, act=apply)
     with state() as store, closing(FlinkTarget(target, job)) as flink, ExitStack() as stack:
         stack.enter_context(handled(ENDS, interrupt))  # SIGTERM, too: the lease is given back
         asked: dict[str, Any] = {}
@@ -92,6 +94,7 @@ def operators(
 class _Current:
     """What the file of a job says, which may change while the command runs."""
 
+    files: FollowedFiles
     job: StreamJob
     act: bool  # whether the command scales the job
 
@@ -100,8 +103,7 @@ class _Current:
 
         Raises ``UserError`` where the command may no longer go on.
         """
-        with suppress(UserError):
-            self.job = job_of_file(self.job.name)
+        self.job = self.files.look(math.inf).jobs.get(self.job.name, self.job)
         _flink_settings(self.job, act=self.act)
         return self.job
 

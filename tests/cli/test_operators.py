@@ -124,6 +124,11 @@ def test_bounds_that_change_while_it_runs_hold_and_a_file_that_cannot_be_read_ch
     assert [document["changes"] for document in documents] == [{"count -> sink": 4}, {"count -> sink": 3}]
 
 
+def test_what_is_wrong_with_the_file_of_another_job_is_said_once(home, cluster):
+    (home / "jobs" / "bids.yaml").write_text("bounds: [")
+    assert run("orders", *NOW, "--decisions", "2").output.count("bids.yaml") == 1
+
+
 def test_a_paused_job_is_left_alone(home, cluster):
     store = StateStore(Home.from_environment().state_url)
     store.journal.pause("orders", time.time() + 600.0, time.time(), "load test")
