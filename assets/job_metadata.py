@@ -15,6 +15,7 @@ from perdix.control.explain_text import render
 from perdix.replay.canvas import BLUE, GREEN, GREY, ORANGE, canvas, moments, moments_axis, rate_axis, to_png
 from perdix.replay.course_picture import latency_panel
 from perdix.replay.curves import extremes
+from perdix.settings.counting import counted
 from perdix.telemetry.metrics import LATENCY, SCALE_OUT, WORKLOAD
 from perdix.telemetry.window import Window
 
@@ -88,8 +89,7 @@ def _title(course: JobCourse) -> str:
     late = None if course.late_share is None else f"late in {course.late_share:.1%} of the time shown"
     # The budget counts what perdix saw, and the picture shows what was before as well
     left = None if course.budget_left is None else f"perdix has {course.budget_left:.0%} of the error budget left"
-    count = len(course.rescales)
-    rescales = f"{count} rescale{'' if count == 1 else 's'} by perdix"
+    rescales = f"{counted(len(course.rescales), 'rescale')} by perdix"
     return f"{course.job.name}: {rescales} (green: out, orange: in)\n{'; '.join(filter(None, (late, left)))}".rstrip()
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 
+from perdix.settings.counting import counted
 from perdix.telemetry.partitions import source_key
 
 
@@ -91,8 +92,8 @@ class Progress:
     left_s: float | None = None
 
     def __str__(self) -> str:
-        """Return it as words: ``340 of 1000 jobs trained, 2 failed, about 4 min left``."""
-        said = f"{self.done} of {self.total} job{'s' if self.total != 1 else ''} trained, {self.failed} failed"
+        """Return it as words: ``340 of 1,000 jobs trained, 2 failed, about 4 min left``."""
+        said = f"{self.done:,} of {counted(self.total, 'job')} trained, {self.failed:,} failed"
         return said if self.left_s is None or self.done == self.total else f"{said}, about {_about(self.left_s)} left"
 
 

@@ -13,6 +13,7 @@ from matplotlib.ticker import PercentFormatter
 from perdix.models.capacity.contract import Estimate
 from perdix.models.capacity.line import Fit
 from perdix.replay.canvas import BLUE, CYCLE, GREY, ORANGE, rate_axis, single, to_png
+from perdix.settings.counting import counted
 
 _MOST_LEGEND = 12
 _MOST_DOTS = 300  # per worker: more only darken the picture
@@ -93,8 +94,6 @@ def candidates_error(errors: pd.DataFrame, *, metric: str, title: str, chosen: S
     axes.set_xlim(left=0.0)
     axes.set_xlabel(title)
     axes.grid(visible=False, axis="y")
-    jobs = errors["job"].nunique()
-    axes.set_title(
-        f"bar: median of {jobs} job{'s' if jobs != 1 else ''}, dot: one job; blue: chosen", loc="left", fontsize=10
-    )
+    jobs = counted(errors["job"].nunique(), "job")
+    axes.set_title(f"bar: median of {jobs}, dot: one job; blue: chosen", loc="left", fontsize=10)
     return to_png(figure)

@@ -3,6 +3,7 @@
 import math
 
 from perdix.models.capacity.evidence import OBSERVED, Curve, Evidence
+from perdix.settings.counting import counted
 from perdix.settings.moments import moment
 
 EXTRAPOLATED = "extrapolated: never ran at this size"
@@ -16,10 +17,9 @@ def of_evidence(evidence: Evidence, now_s: float | None, notes: tuple[str, ...] 
     """
     if evidence.source != OBSERVED:
         return f"learnt by {evidence.source} from other scale-outs, {EXTRAPOLATED}"
-    workers = "1 worker" if evidence.scale_out == 1 else f"{evidence.scale_out} workers"
     reach = f"CPU up to about {min(evidence.cpu_reach, 1.0):.2f}"
     when = f"until {moment(evidence.at_s)}" if now_s is None else age(now_s - evidence.at_s)
-    return "; ".join([f"observed {when} at {workers}, {reach}", *notes])
+    return "; ".join([f"observed {when} at {counted(evidence.scale_out, 'worker')}, {reach}", *notes])
 
 
 LITTLE_LOST = 0.02

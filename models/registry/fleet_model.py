@@ -12,6 +12,7 @@ import pandas as pd
 from perdix.models.registry.fleet_table import FLEET_FILE, Fleet, write_fleet
 from perdix.models.registry.provenance import pins
 from perdix.models.registry.publication import CAPACITY, DIGEST_TAG, FORECAST, LATENCY, PERFORMANCE
+from perdix.settings.counting import counted
 from perdix.settings.home import PACKAGE
 
 _PYFUNC = PACKAGE / "models" / "fleet_pyfunc.py"
@@ -149,5 +150,5 @@ def _ensure_registered_model(client: Any, name: str) -> None:
 
 def _description(fleet: Fleet) -> str:
     families = ", ".join(f"{family} {count}" for family, count in fleet.jobs["family"].value_counts().items())
-    shared = f"; {len(fleet.shared)} model{'s' if len(fleet.shared) > 1 else ''} shared" if fleet.shared else ""
-    return f"{len(fleet)} job{'' if len(fleet) == 1 else 's'}: {families}{shared}"
+    shared = f"; {counted(len(fleet.shared), 'model')} shared" if fleet.shared else ""
+    return f"{counted(len(fleet), 'job')}: {families}{shared}"

@@ -16,6 +16,7 @@ from perdix.models.registry.fleet_table import VERSION, Fleet, checked_fleet
 from perdix.models.registry.publication import FLEET_MODELS, Candidate, JobDetail, Publication, Published
 from perdix.models.registry.run_writer import RunWriter, origin_tags
 from perdix.models.registry.shown_columns import NOT_JUDGED
+from perdix.settings.counting import counted
 
 DETAIL_LIMIT = 10  # jobs that get a run each
 LONGEST_REASON = 500  # letters in a tag; all of it is in the table of jobs
@@ -140,9 +141,9 @@ def _why_not(candidate: Candidate) -> str:
         return ""
     (most, _), failed, tried = reasons.most_common(1)[0], reasons.total(), len(candidate.per_job)
     others = f" ({len(reasons) - 1} other reasons: jobs.json)" if len(reasons) > 1 else ""
-    return f"on {failed} of {tried} job{'' if tried == 1 else 's'}: {most[:LONGEST_REASON]}{others}"
+    return f"on {failed:,} of {counted(tried, 'job')}: {most[:LONGEST_REASON]}{others}"
 
 
 def _parent_name(publication: Publication, fleet: Fleet) -> str:
     kind = publication.name.removeprefix("perdix-")
-    return f"{kind} of {len(fleet)} job{'s' if len(fleet) > 1 else ''}"
+    return f"{kind} of {counted(len(fleet), 'job')}"

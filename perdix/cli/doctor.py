@@ -17,10 +17,10 @@ import typer
 
 from perdix.cli.doctor_metrics import AT_ONCE, PER_SERVER, metrics_of_jobs
 from perdix.cli.findings import BETWEEN, Finding, show
-from perdix.cli.how_long import counted
 from perdix.cli.options import JsonOption
 from perdix.cli.output import emit
 from perdix.cli.stores import home, known, no_file
+from perdix.settings.counting import counted
 from perdix.settings.home import Home, conf_folder
 
 if TYPE_CHECKING:

@@ -1,6 +1,7 @@
 """How long a command will take, said before it begins. The rates are those of two cores that nothing else uses."""
 
 from perdix.cli.output import complaints, styled
+from perdix.settings.counting import counted
 
 START_S = 5.0  # imports, pictures, MLflow
 SPARK_S = 10.0  # a JVM, and the imports of what the checks need
@@ -44,11 +45,6 @@ def about(seconds: float) -> str:
     if seconds < 3_570:
         return f"about {max(round(seconds / 60), 1)} min"
     return f"about {seconds / 3_600:.2g} h"
-
-
-def counted(number: int, what: str) -> str:
-    """Return ``1 run``, ``6 runs``."""
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def say_beforehand(what: str, seconds: float | None) -> None:

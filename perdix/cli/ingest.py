@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from perdix.cli.how_long import counted, ingest_s, say_beforehand
+from perdix.cli.how_long import ingest_s, say_beforehand
 from perdix.cli.options import JsonOption
 from perdix.cli.output import UserError, console, emit, number, styled, table
 from perdix.cli.stores import home, known, lake, usable_files
 from perdix.control.clock import WallClock
+from perdix.settings.counting import counted
 from perdix.settings.home import job_file_to_write
 from perdix.settings.product import load_product_settings
 from perdix.settings.stream_job import NAME

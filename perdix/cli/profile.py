@@ -10,6 +10,7 @@ import typer
 from perdix.cli.how_long import say_beforehand
 from perdix.cli.options import JsonOption
 from perdix.cli.output import UserError, console, emit, number, require_nothing_left, table
+from perdix.settings.counting import counted
 
 if TYPE_CHECKING:
     from perdix.profiling.plan import Plan
@@ -111,7 +112,7 @@ def _profiled(name: str, config: dict[str, Any], *, show: bool) -> dict[str, Any
 
 def _work_of(plan: Plan, *, live: bool) -> tuple[str, float | None]:
     """Return what a profiling does in words, and the seconds that it takes: at most, where a job keeps up for long."""
-    from perdix.cli.how_long import PROFILED_S_PER_H, SPARK_S, about, counted
+    from perdix.cli.how_long import PROFILED_S_PER_H, SPARK_S, about
 
     count, rates = len(plan.scale_outs), min(plan.most_steps, USUAL_RATES)
     rate_s = plan.settle_s + plan.measure_s

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from perdix.cli.how_long import counted
 from perdix.cli.options import JsonOption
 from perdix.cli.output import UserError, complaints, console, emit, number, styled, table
 from perdix.cli.pricing import AskedPrices, InstanceTypeOption, PricesOption, WorkerCpuOption, WorkerMemoryOption
@@ -24,6 +23,7 @@ from perdix.cli.scan_access import (
     access_of,
     webhook_of,
 )
+from perdix.settings.counting import counted
 from perdix.settings.home import conf_folder
 from perdix.settings.plain_error import PlainError
 

@@ -11,6 +11,7 @@ import typer
 from perdix.cli.options import JsonOption
 from perdix.cli.output import UserError, console, emit, percent, styled, table
 from perdix.cli.stores import home, known, lake, usable_files
+from perdix.settings.counting import counted
 from perdix.settings.home import job_file_to_write
 
 MODELS = {"forecast": "wape", "capacity": "capacity_mape"}
@@ -63,7 +64,7 @@ def train_jobs(jobs: list[str], *, show: bool, sampled: Sequence[str] = ()) -> d
     ``sampled``: jobs that get a performance model from their samples.
     """
     from perdix.cli import runs
-    from perdix.cli.how_long import counted, say_beforehand, train_s
+    from perdix.cli.how_long import say_beforehand, train_s
 
     if show:
         every = list(dict.fromkeys([*jobs, *sampled]))

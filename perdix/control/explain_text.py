@@ -14,6 +14,7 @@ from perdix.control.state.ledger import Entry, Intent, State
 from perdix.policies.contract import Reason
 from perdix.policies.planning.course import STAGE_S
 from perdix.policies.wording import workers
+from perdix.settings.counting import counted
 from perdix.settings.durations import in_words
 from perdix.settings.moments import in_utc
 
@@ -250,7 +251,7 @@ def _seen(seen: Document) -> Iterator[str]:
 
 def _rejected(rejected: Document) -> Iterator[str]:
     for row in rejected.values():
-        values = "1 value" if row["count"] == 1 else f"{row['count']:,} values"
+        values = counted(row["count"], "value")
         yield f"  Rejected so far: {values}, the newest at {in_utc(row['newest_s'])}: {row['sentence']}"
 
 
@@ -357,7 +358,7 @@ def _chosen(intent: Intent) -> set[int]:
 def _came_of(entry: Entry) -> Iterator[str]:
     if entry.state in (State.HELD, State.ADVISED):
         return
-    text = f"What came of it: {entry.state} after {entry.attempts} attempt{'s' if entry.attempts != 1 else ''}"
+    text = f"What came of it: {entry.state} after {counted(entry.attempts, 'attempt')}"
     if entry.applied_s is not None:
         text += f", accepted at {_clock(entry.applied_s, entry.intent.made_s)}"
     if entry.error:

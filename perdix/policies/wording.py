@@ -3,6 +3,8 @@
 import math
 from collections.abc import Mapping
 
+from perdix.settings.counting import counted
+
 
 def per_s(rate: float) -> str:
     """Return a rate in records per second."""
@@ -33,7 +35,7 @@ def recovery(recovery_s: float) -> str:
 
 def workers(scale_out: int, mix: Mapping[str, int] | None = None) -> str:
     """Return a number of workers, with their sizes where they differ: ``3 workers (1 large, 2 small)``."""
-    number = "1 worker" if scale_out == 1 else f"{scale_out:,} workers"
+    number = counted(scale_out, "worker")
     sizes = ", ".join(f"{count:,} {size}" for size, count in sorted((mix or {}).items()) if count)
     return f"{number} ({sizes})" if sizes else number
 

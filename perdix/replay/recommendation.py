@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from perdix.replay.case import BEST_STATIC
+from perdix.settings.counting import counted
 from perdix.settings.stream_job import Objectives
 
 AS_MUCH = 0.005  # costs that differ by less are called the same
@@ -203,7 +204,7 @@ def _late(side: Side) -> str:
     if side.unprocessed > 0:
         share += f", {side.unprocessed:,.0f} records left"
     if side.failed:
-        share += f", failed with {side.failed} seed{'s' if side.failed > 1 else ''}"
+        share += f", failed with {counted(side.failed, 'seed')}"
     return share
 
 

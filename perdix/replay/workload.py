@@ -11,6 +11,7 @@ from perdix.models.forecasting.contract import Workload
 from perdix.replay.case import START_S
 from perdix.replay.matrix_rows import is_export, read_matrix
 from perdix.replay.trace_rows import Rows, complaint, read_rows
+from perdix.settings.counting import counted
 from perdix.settings.durations import in_words
 from perdix.settings.yaml_files import SettingsError
 from perdix.telemetry.window import Values
@@ -228,7 +229,7 @@ def _closed(steps_s: Values, usual_s: float) -> list[str]:
     if not len(gaps):
         return []
     if gaps.max() <= ONE_MISSING * usual_s:
-        return [f"{len(gaps)} single missing row{'s' if len(gaps) > 1 else ''}: lines across"]
+        return [f"{counted(len(gaps), 'single missing row')}: lines across"]
     return [f"{len(gaps)} gaps, {(gaps - usual_s).sum():,.0f} s in all, the longest {gaps.max():,.0f} s: lines across"]
 
 

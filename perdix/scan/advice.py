@@ -16,6 +16,7 @@ from perdix.scan.confidence import Confidence, confidence
 from perdix.scan.learning import LEAST_COVERAGE, CannotJudgeError, Learned
 from perdix.scan.own_physics import OwnPhysics, at_low_end, objectives_of, own_physics
 from perdix.scan.with_perdix import WORTH, WithPerdix, with_perdix
+from perdix.settings.counting import counted
 from perdix.settings.stream_job import Bounds, Objectives
 from perdix.telemetry.window import Values
 
@@ -233,10 +234,9 @@ class _Weighed:
             late = f"late in {self.late_now:.0%} of the time, " if self.too_late_now else ""
             return f"too small today: {late}{fixed} would hold the objective"
         if kind == "perdix":
-            rescales = round(self.perdix.rescales_per_day)
             return (
                 f"the load has a mean of {per_s(mean)} and a peak of {per_s(peak)}: a fixed size is made for the peak, "
-                f"perdix follows with {rescales} rescale{'' if rescales == 1 else 's'} a day"
+                f"perdix follows with {counted(round(self.perdix.rescales_per_day), 'rescale')} a day"
             )
         if kind == "keep":
             return f"about what it needs: {fixed} would hold the objective"

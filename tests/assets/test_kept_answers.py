@@ -94,8 +94,8 @@ class TestWatch:
 @pytest.mark.parametrize(
     ("progress", "words"),
     [
-        (Progress(1000, 340, 2, 240.0), "340 of 1000 jobs trained, 2 failed, about 4 min left"),
-        (Progress(1000, 990, 0, 12.2), "990 of 1000 jobs trained, 0 failed, about 12 s left"),
+        (Progress(1000, 340, 2, 240.0), "340 of 1,000 jobs trained, 2 failed, about 4 min left"),
+        (Progress(1000, 990, 0, 12.2), "990 of 1,000 jobs trained, 0 failed, about 12 s left"),
         (Progress(10, 0, 0), "0 of 10 jobs trained, 0 failed"),
         (Progress(1, 1, 1, 0.0), "1 of 1 job trained, 1 failed"),
     ],

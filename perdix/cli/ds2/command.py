@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, TypeVar
 from perdix.cli.ds2 import options
 from perdix.cli.ds2.options import ALL
 from perdix.cli.ds2.results import answer_of, epoch_row, operator_rows, show_answer, source_row
-from perdix.cli.how_long import counted
 from perdix.cli.options import JsonOption
 from perdix.cli.output import UserError, complaints, emit
+from perdix.settings.counting import counted
 
 if TYPE_CHECKING:
     from perdix.models.dataflow.graph import Dataflow

@@ -9,6 +9,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.table import Table
 
 from perdix.cli.output import complaints, console, number, styled
+from perdix.settings.counting import counted
 
 NAMES_WIDTH, LEAST_WIDTH = 24, 17  # characters of a table's columns
 PROFILING = "profiling before, worker-h"
@@ -43,7 +44,7 @@ def show(document: Mapping[str, Any]) -> None:
     console.print(
         styled(f"\n{trace['name']} on the twin {document['twin']['name']}:", "bold"),
         f"{document['hours']:g} h, peak at {100 * document['peak_utilisation']:g} % of "
-        f"{document['bounds']['maximum']} workers, {len(seeds)} seed{'s' if len(seeds) > 1 else ''}",
+        f"{document['bounds']['maximum']} workers, {counted(len(seeds), 'seed')}",
     )
     currency = document["pricing"]["currency"] if document["pricing"] else ""
     if currency:

@@ -12,6 +12,7 @@ import typer
 
 from perdix.cli.output import UserError, complaints, console, plain, styled
 from perdix.cli.stores import home
+from perdix.settings.counting import counted
 
 if TYPE_CHECKING:
     from perdix.cli.replay.options import Sink
@@ -42,7 +43,7 @@ def carry_out(
 
     ``show``: prints the document for people, where it is not printed as JSON.
     """
-    from perdix.cli.how_long import counted, replay_s, say_beforehand
+    from perdix.cli.how_long import replay_s, say_beforehand
     from perdix.cli.replay.job_text import progress_bar
     from perdix.control.clock import WallClock
 
@@ -71,8 +72,6 @@ def carry_out(
 
 def print_head(document: Mapping[str, Any], name: str, more: str) -> None:
     """Print what was replayed, above a campaign's table."""
-    from perdix.cli.how_long import counted
-
     length, seeds = f"{document['seconds'] / 60:.4g} min", counted(len(document["seeds"]), "seed")
     console.print(styled(f"\n{name}:", "bold"), f"{length}, {seeds}; {more}")
 

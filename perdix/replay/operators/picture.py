@@ -17,6 +17,7 @@ from perdix.replay.canvas import CYCLE, GREY, canvas, draw_columns, hours_of, ra
 from perdix.replay.document import slug
 from perdix.replay.operators.campaign import DataflowCampaign
 from perdix.replay.operators.outcome import DataflowPlayed, scalable
+from perdix.settings.counting import counted
 from perdix.telemetry.window import Values
 from perdix.twin.dataflow.parameters import DataflowParameters
 
@@ -66,8 +67,7 @@ def _rates(axes: Axes, replay: DataflowPlayed, top: float) -> None:
     axes.plot(hours, _smooth(target), color="black", lw=1.2, ls=(0, (4, 2)))
     rate_axis(axes, "source rate")
     axes.set_ylim(0.0, top)
-    steps = replay.outcome.steps
-    axes.set_title(f"{replay.outcome.policy}: {steps} step{'' if steps == 1 else 's'}", loc="left", fontsize=10)
+    axes.set_title(f"{replay.outcome.policy}: {counted(replay.outcome.steps, 'step')}", loc="left", fontsize=10)
 
 
 def _instances(axes: Axes, replay: DataflowPlayed, colours: dict[str, str], top: float) -> None:
