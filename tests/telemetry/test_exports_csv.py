@@ -323,6 +323,32 @@ def test_numbers_that_name_series_of_a_wide_table_are_refused(read, title):
     assert reading.quarantined[0].reason.startswith(f"rows of one time differ in the column '{title}'")
 
 
+@pytest.mark.parametrize(
+    ("header", "row", "count"),
+    [
+        ("date,second,lag", lambda k: f"2023-02-22,{k},{k}", 50),
+        ("time,shard,lag", lambda k: f"{1677064200 + k // 3},{k % 3},{k}", 50),
+        ("time,shard,lag", lambda k: f"{1677064200 + k % 5000},{k // 5000},{k}", 15_000),  # read in several blocks
+    ],
+)
+def test_times_that_stand_in_several_rows_of_a_wide_table_are_reported(read, header, row, count):
+    """The last of each counted, without a word: a day had one sample, and three shards were the last of them."""
+    named, reading = read("\n".join([header, *map(row, range(count))]).encode(), "lag.csv")
+    assert {part.series.metric for part in named if part.mapped} == {"consumer_lag_records"}
+    remark = (
+        "most times stand in several rows, of which the last counts; a label needs a table of ts, metric, value and"
+    )
+    assert reading.remarks[-1] == f"{remark} labels"
+
+
+def test_rows_of_one_time_that_fill_other_columns_are_not_reported(read):
+    """As of two queries that were written one below the other."""
+    rows = [f"{1677064200 + 15 * k},{k},\n" for k in range(30)] + [f"{1677064200 + 15 * k},,{k}\n" for k in range(30)]
+    named, reading = read(("time,lag,cpu_load\n" + "".join(rows)).encode(), "lag.csv")
+    assert [len(part.series) for part in named] == [30, 30]
+    assert reading.remarks == []
+
+
 def test_finer_times_beside_the_times_of_a_wide_table_are_no_label(read):
     rows = [f"{1677064200 + k // 2},2023-02-22T11:10:0{k // 2}.{k % 2}Z,{k}\n" for k in range(6)]
     named, reading = read(("ts,datetime,lag\n" + "".join(rows)).encode(), "lag.csv")

@@ -6,6 +6,7 @@ the same time once more, are no series; what only accompanies the values of a lo
 """
 
 import csv
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -82,6 +83,8 @@ class CsvReader:
         self.timezone = timezone
         self._header: Header | None = None
         self._local = self._relative = False
+        self._moments: dict[str, NDArray[np.int64]] = {}  # of the first samples of each column of a wide table
+        self._at_moments: Counter[str] = Counter()  # samples of each column at one of them
         self._label: str | None = None  # a column of a wide table that distinguishes rows of one time
         self._out: set[int] | None = None  # columns that distinguish rows, and no series; by the first rows
 
@@ -96,6 +99,8 @@ class CsvReader:
             yield no_zone(self.timezone)
         if self._relative:
             yield Remark("times count from an event, not from 1970; they are kept as if they began there")
+        if any(self._at_moments[title] > SEVERAL * len(moments) for title, moments in self._moments.items()):
+            yield Remark(f"most times stand in several rows, of which the last counts; {_LABEL}")
 
     def _block(self, block: Lines) -> Iterator[RawSeries | Quarantined | Remark]:
         lines = block.split()
@@ -136,7 +141,14 @@ class CsvReader:
                 self._label = label
                 yield table.refused(label, out)
             else:
-                yield from table.wide(out, self.timezone)
+                yield from map(self._counted, table.wide(out, self.timezone))
+
+    def _counted(self, found: RawSeries | Quarantined) -> RawSeries | Quarantined:
+        if isinstance(found, RawSeries):
+            title = found.labels.get(COLUMN, f"{found.name}{found.labels}")
+            moments = self._moments.setdefault(title, np.unique(found.times_ms))
+            self._at_moments[title] += int(np.isin(found.times_ms, moments).sum())
+        return found
 
     @staticmethod
     def _keys(header: Header, rows: Sequence[Sequence[str]], times: Times) -> set[int]:
