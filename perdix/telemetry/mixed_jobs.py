@@ -1,7 +1,7 @@
 """Series of several jobs that were ingested as one, distinguished by the labels that ``conf/queries`` names (``jobs``).
 
 Belongs here: which values of those labels the series of one name had at the same time, and the sentence about it. One
-value after the other is a job that was renamed, and no sum of two.
+value after the other is a job that was renamed, and no sum of two. So for topics, of which a job may read several.
 """
 
 from collections import defaultdict
@@ -16,6 +16,7 @@ from perdix.telemetry.metrics import CANONICAL
 from perdix.telemetry.query_text import with_or_without
 
 _NAMED: Final = 3
+_TOPIC: Final = "topic"
 _FEW: Final = 3  # scrapes that two values may share: one job takes over from another
 _APART: Final = 2  # usual distances of samples that a stretch bridges
 _MOST: Final = 200  # stretches of one series: where it has more, the widest gaps are kept
@@ -103,8 +104,15 @@ def _sentence(label: str, of_metric: dict[str, set[str]]) -> str:
     shown = [f"'{printable(value)}'" for value in values[:_NAMED]]
     last = f"{len(values) - _NAMED} more" if len(values) > _NAMED else shown.pop()
     metrics = ", ".join(name for name in CANONICAL if name in of_metric)
+    one_of_them = (
+        f"with {printable(with_or_without(label, values[0]))} in each selector, which keeps series without {label}"
+    )
+    if label == _TOPIC:
+        return (
+            f"{metrics} is the sum of {len(values)} topics, {', '.join(shown)} and {last}; where the job does not read"
+            f" all of them, export {one_of_them}"
+        )
     return (
         f"series of {len(values)} jobs were taken as one: {label} is {', '.join(shown)} and {last} in {metrics};"
-        f" export one of them, with {printable(with_or_without(label, values[0]))} in each selector, which keeps"
-        f" series without {label}, and ingest each under its own --job"
+        f" export one of them, {one_of_them}, and ingest each under its own --job"
     )

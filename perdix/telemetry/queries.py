@@ -239,7 +239,7 @@ class SeriesMap:
         return Mapped(rule.metric, engine.worker_of(rule.metric, labels), rule.kind, rule.scale)
 
     def job_labels(self, name: str, labels: Mapping[str, str]) -> dict[str, str]:
-        """Return those labels of a canonical series that tell its job from others, and their values.
+        """Return those labels of a canonical series that tell its job (or topic) from others, and their values.
 
         Of a series that names no engine, only the first name of each engine counts: what else may name a job there
         (``job``, ``service``) comes with every scrape.
@@ -247,8 +247,9 @@ class SeriesMap:
         found = None if name in CANONICAL else self._rule(name, labels)
         if found is not None:
             rule, engine = found
-            named = {} if engine.jobs is None else engine.jobs.of(labels)
-            return {label: value for label, value in named.items() if rule.only is None or label in rule.only}
+            if rule.only is not None:
+                return {label: labels[label] for label in rule.only if labels.get(label)}
+            return {} if engine.jobs is None else engine.jobs.of(labels)
         namings = [engine.jobs for engine in self.engines if engine.jobs is not None]
         return {label: value for naming in namings for label, value in naming.of(labels, naming.names[:1]).items()}
 

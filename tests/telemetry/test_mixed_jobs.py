@@ -97,6 +97,18 @@ def test_stretches_that_were_read_in_pieces_are_as_those_of_the_whole() -> None:
         assert joined(pieces) == whole
 
 
+def test_topics_that_add_up_to_the_workload_are_named(report: Report) -> None:
+    """A dump of all brokers: what a job reads and what it writes was its load, without a word."""
+    (said,) = report(
+        [source(name=MESSAGES, topic="ads", instance=f"kafka-{k}") for k in range(2)]
+        + [source(name=MESSAGES, topic="clicks")]
+    )
+    assert said == (
+        "workload_per_s is the sum of 2 topics, 'ads' and 'clicks'; where the job does not read all of them, export"
+        ' with topic=~"ads|" in each selector, which keeps series without topic'
+    )
+
+
 def test_many_jobs_are_counted_and_some_are_named(report: Report) -> None:
     (said,) = report([source(job_name=f"job-{k}") for k in range(9)])
     assert said.startswith("series of 9 jobs were taken as one: job_name is 'job-0', 'job-1', 'job-2' and 6 more in")
@@ -115,7 +127,8 @@ def test_many_jobs_are_counted_and_some_are_named(report: Report) -> None:
             source(150, job_name="ads-v2"),
         ],
         [source(job_name="ads-v1"), source(105, job_name="ads-v2")],
-        [source(name=MESSAGES, topic="ads", cluster="kafka-1"), source(name=MESSAGES, topic="x", cluster="kafka-2")],
+        [source(name=MESSAGES, topic="ads", cluster="kafka-1"), source(name=MESSAGES, topic="ads", cluster="kafka-2")],
+        [source(name=MESSAGES, topic="ads"), source(name=MESSAGES, topic="__consumer_offsets")],
         [
             source(name=f"flink_taskmanager_job_{kind}", quantile="0.95", cluster=kind)
             for kind in ("task_operator_eventTimeLag", "latency_source_latency")
@@ -133,6 +146,7 @@ def test_many_jobs_are_counted_and_some_are_named(report: Report) -> None:
         "renamed-back-1",
         "handed-over",
         "brokers",
+        "internal-topics",
         "kinds",
         "scrape-jobs",
         "scrape-jobs-canonical",

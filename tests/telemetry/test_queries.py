@@ -106,6 +106,7 @@ class TestSeriesMap:
         name = "kafka_server_brokertopicmetrics_messagesin_total"
         assert names.canonical(name, {"topic": "ads"}).metric == "workload_per_s"
         assert names.canonical(name, {}) is None
+        assert names.canonical(name, {"topic": "__consumer_offsets"}) is None
 
     def test_internal_topics_are_no_input_and_threads_are_no_workers(self, names):
         name = "kafka_consumer_consumer_fetch_manager_metrics_records_consumed_total"
