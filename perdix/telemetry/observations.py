@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from perdix.telemetry.alignment import align, natural_step_s
 from perdix.telemetry.features import timestamps
+from perdix.telemetry.joining import UNNAMED_WORKER
 from perdix.telemetry.landing import was_pulled
 from perdix.telemetry.metrics import BUSY, CANONICAL, CPU, LAG, LATENCY, SCALE_OUT, THROUGHPUT, UPTIME, WORKLOAD
 from perdix.telemetry.series import Kind, Series
@@ -25,6 +26,7 @@ from perdix.telemetry.window import SampleCounts, Values, Window
 
 SHORTEST_STEP_S = 1.0
 USUAL_STEP_S = 15.0  # of a job that was scraped once, where no spacing can be seen
+SAME_SUM = 0.05  # relative: two queries look at windows of their own
 ABSENT_AFTER_S = 120.0  # a worker that is silent for longer is gone, not late
 
 _JOB_LEVEL = (WORKLOAD.name, LAG.name, LATENCY.name, UPTIME.name)
@@ -45,18 +47,34 @@ def observe(samples: pd.DataFrame, job: str, day: str | None = None) -> tuple[pd
     Returns ``of_job``, the columns of ``job_observations``, one row per step from the first sample to the last, null =
     missing; ``of_workers``, the columns of ``worker_observations``, a row per step and worker that has any value;
     ``counts``, where every sample of a canonical metric went. ``throughput_per_s`` is the sum over workers, missing
-    while a worker that is there is silent. Where no scale-out was ever measured, ``scale_out`` is the count of workers
-    that are there (silent for at most two minutes).
+    while a worker that is there is silent; one without a name that is the sum of the others is the job's. Where no
+    scale-out was ever measured, ``scale_out`` is the count of workers that are there (silent for at most two minutes).
     """
     by_hand, pulled = _series(samples[samples["metric"].isin(list(CANONICAL))])
     step_s = _step_s([*by_hand, *pulled])
     start_s, end_s = _span([*by_hand, *pulled], step_s, day)
-    window = align(job, by_hand or pulled, start_s, end_s, step_s)
-    if not (by_hand and pulled):
-        return *tables(window), window.counts
-    window, throughput = _completed(window, align(job, pulled, start_s, end_s, step_s))
+    window, throughput = _without_total(align(job, by_hand or pulled, start_s, end_s, step_s))
+    if by_hand and pulled:
+        window, throughput = _completed(window, align(job, pulled, start_s, end_s, step_s))
     of_job, of_workers = tables(window)
     return of_job.assign(**{THROUGHPUT.name: throughput}), of_workers, window.counts
+
+
+def _without_total(window: Window) -> tuple[Window, Values]:
+    """Return a window without the worker that has no name where it is the sum of those that have, as of another panel.
+
+    Beside it the throughput of the job, shape ``(n,)``: that of all workers, else that sum.
+    """
+    table, workers = window.worker_metric(THROUGHPUT.name), window.workers
+    named = np.array([worker != UNNAMED_WORKER for worker in workers], dtype=np.bool_)
+    of_named = total_of_workers(table[:, named], window.step_s)
+    total = np.append(table[:, ~named], np.full((len(window), 1), np.nan), axis=1)[:, 0]
+    both = np.isfinite(total) & (of_named > 0)
+    if not both.any() or np.median(np.abs(total[both] / of_named[both] - 1.0)) > SAME_SUM:
+        return window, total_of_workers(table, window.step_s)
+    metrics = {name: values[:, named] for name, values in window.worker_metrics.items()}
+    kept = tuple(worker for worker in workers if worker != UNNAMED_WORKER)
+    return replace(window, workers=kept, worker_metrics=metrics), np.where(np.isnan(of_named), total, of_named)
 
 
 def _completed(by_hand: Window, pulled: Window) -> tuple[Window, Values]:

@@ -165,6 +165,31 @@ class TestIdentity:
         assert counts.duplicate == 4
 
 
+class TestTotals:
+    """A dashboard has the throughput of each worker, and in another panel that of the job."""
+
+    def of_both(self, total, seconds=None):
+        parts = [*workers(3), rows("throughput_per_s", seconds or every(15, 8, 15), total, None, 99)]
+        return observe(lake(*parts, rows("cpu_load", every(15, 8, 15), [0.2] * 8, None, 98)), "ads", DAY)
+
+    def test_a_total_beside_its_workers_is_no_worker(self):
+        of_job, of_workers, counts = self.of_both([590.0 + k for k in range(8)])
+        assert of_job["throughput_per_s"].tolist() == [600.0] * 8
+        assert of_job["scale_out"].tolist() == [3.0] * 8
+        assert set(of_workers["worker"]) == {"w-0", "w-1", "w-2"}
+        assert counts.used == counts.read
+
+    def test_it_is_the_job_s_where_no_worker_reports(self):
+        of_job, _, _ = self.of_both([600.0] * 40, every(15, 40, 15))
+        assert of_job["throughput_per_s"].tolist() == [600.0] * 40
+        assert of_job["scale_out"].isna().tolist() == [False] * 8 + [True] * 32
+
+    def test_what_is_no_total_is_a_worker_without_a_name(self):
+        of_job, of_workers, _ = self.of_both([400.0] * 8)
+        assert of_job["throughput_per_s"].tolist() == [1000.0] * 8
+        assert set(of_workers["worker"]) == {"unnamed", "w-0", "w-1", "w-2"}
+
+
 class TestDay:
     def test_every_row_lies_in_the_day(self):
         seconds = every(15, 5760 + 40, -290)  # from ten minutes before to after, off the grid
