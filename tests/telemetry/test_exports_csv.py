@@ -414,6 +414,14 @@ def test_a_known_title_of_a_workers_metric_is_no_worker(read):
     ]
 
 
+@pytest.mark.parametrize("hint", [None, Hint("workload_per_s")])
+def test_what_stands_beside_the_known_title_of_a_jobs_metric_is_not_that_metric(read, hint):
+    """The numbers of a step, or of a forecast, were added to the load that the file is named after."""
+    named, _ = read(b"time,step,workload_per_s,forecast\n1677064200,3,700,800\n", "workload.csv", hint)
+    found = [(column.series.metric, column.mapped) for column in named]
+    assert found == [("step", False), ("workload_per_s", True), ("forecast", False)]
+
+
 def test_a_hint_tells_the_metric_and_the_zone(read):
     hint = Hint("cpu_load", "America/New_York")
     named, reading = read(b"Time,a\n2023-02-22 11:10:00,0.5\n", "latency.csv", hint)

@@ -202,7 +202,7 @@ class _Table:
             present, values, bad = _values(columns[at])
             use = present & ~bad & self.times.good
             if use.any():
-                yield RawSeries(name, labels, self.times.times_ms[use], values[use])
+                yield RawSeries(name, labels, self.times.times_ms[use], values[use], beside=self.header.columns)
             yield from self._bad_cells(np.flatnonzero(bad & self.times.good), columns[at], title)
         yield from self._bad_times([self._cells_in(row, out) for row in self.rows])
 

@@ -86,7 +86,8 @@ class Naming:
 def canonical(raw: RawSeries, file_stem: str, hint: Hint, series_map: SeriesMap) -> Mapped | None:
     """Return what a series is called here; ``None`` when nothing tells.
 
-    A counter, by its type or name, is one where the hint or the file names a rate: what it counted is turned into that.
+    What stands in a table beside a column that is titled as a metric of the job is not that metric. A counter, by its
+    type or name, is one where the hint or the file names a rate: what it counted is turned into that.
 
     ``raw``: its name is the exporter's; empty for a CSV column and for the result of an expression.
     ``file_stem``: the file's name, in which a word such as ``cpu`` or ``throughput`` may tell the metric.
@@ -94,7 +95,7 @@ def canonical(raw: RawSeries, file_stem: str, hint: Hint, series_map: SeriesMap)
     if raw.name and (known := series_map.canonical(raw.name, raw.labels)):
         return known
     metric = hint.metric or (None if raw.name else metric_of_file(file_stem))
-    if metric is None:
+    if metric is None or (metric in raw.beside and CANONICAL[metric].scope is Scope.JOB):
         return None
     counted = raw.kind == "counter" or _COUNTED.fullmatch(raw.name) is not None
     kind: Kind = "counter" if counted and metric in _RATES else "gauge"

@@ -43,6 +43,7 @@ class RawSeries:
     """A run of samples of one series under the exporter's names; a series may come in many runs.
 
     ``name`` is empty where the export has none (a CSV column, the result of an expression).
+    ``beside``: titles of the table whose column it is.
     """
 
     name: str
@@ -50,6 +51,7 @@ class RawSeries:
     times_ms: NDArray[np.int64]
     values: NDArray[np.float64]
     kind: Kind = "gauge"
+    beside: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
