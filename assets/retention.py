@@ -5,6 +5,7 @@ from collections.abc import Collection
 from perdix.assets.history import newest_of
 from perdix.settings.home import Home
 from perdix.telemetry.ingest import days_left
+from perdix.telemetry.lacking import forget_asked
 from perdix.telemetry.lake import Lake
 from perdix.telemetry.landing import pulled_day, pulled_name
 
@@ -15,7 +16,8 @@ def forget_pulled(
     """Remove the days of a job that perdix pulled before its last ``keep_days``; return them (ISO, ascending).
 
     They leave the landing folder and every table. The last days are counted from the newest one that was pulled, so
-    a job of which nothing new comes loses none. What a user ingested stays, with all that was made of it.
+    a job of which nothing new comes loses none. What a user ingested stays, with all that was made of it. Days that
+    are gone are pulled again once trainings are to read so many, where Prometheus still has them.
 
     Raises ``LakeError`` for a broken manifest, ``OSError`` where a file cannot be removed.
 
@@ -25,6 +27,8 @@ def forget_pulled(
     pulled = sorted(day for part in parts if (day := pulled_day(part.keys["source"])) is not None)
     last = newest_of(pulled, keep_days, now_s)
     old = [day for day in pulled if day < last[0] and day not in asked]
+    if old:
+        forget_asked(home, job, old[-1])
     for day in old:
         source = pulled_name(day)
         (home.landing / job / source).unlink(missing_ok=True)  # first: what is landed would be ingested again

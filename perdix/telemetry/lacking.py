@@ -3,10 +3,11 @@
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from perdix.settings.home import Home
 from perdix.settings.moments import moment
@@ -82,31 +83,51 @@ def ingested_s(lake: Lake, job: str) -> float | None:
 
 def remember_asked(home: Home, job: StreamJob, answered: Iterable[Range], partial: Iterable[Range] = ()) -> None:
     """Remember which ranges a server has answered for, whole and in part, of this job with these settings."""
-    path = _asked_file(home, job)
     whole = _joined([*_asked(home, job), *answered])
     parts = (part for each in (*_asked(home, job, "partial"), *partial) for part in _outside(*each, whole))
+    with suppress(OSError):  # then it is asked for once more
+        _write_asked(home, job.name, {"of": _asked_of(job), "ranges": whole, "partial": _joined(parts)})
+
+
+def forget_asked(home: Home, job: str, day: str) -> None:
+    """Forget what was asked for of a job up to the end of a day (ISO, UTC) that is removed, so that it is lacking.
+
+    Raises ``OSError`` where that cannot be written.
+    """
+    since_s = datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp() + DAY_S
+    try:
+        kept = json.loads(_asked_file(home, job).read_bytes())
+        newer = {
+            key: [(max(first_s, since_s), last_s) for first_s, last_s in kept.get(key, ()) if last_s > since_s]
+            for key in ("ranges", "partial")
+        }
+    except (FileNotFoundError, ValueError, TypeError, AttributeError):  # nothing that would be believed either
+        return
+    _write_asked(home, job, {**kept, **newer})
+
+
+def _write_asked(home: Home, job: str, asked: Mapping[str, Any]) -> None:
+    path = _asked_file(home, job)
     part = path.with_name(f"{path.name}.{os.getpid()}")
     try:
-        part.write_text(
-            json.dumps({"of": _asked_of(job), "ranges": whole, "partial": _joined(parts)}), encoding="utf-8"
-        )
+        part.write_text(json.dumps(asked), encoding="utf-8")
         part.replace(path)
-    except OSError:  # then it is asked for once more
+    finally:
         part.unlink(missing_ok=True)
 
 
 def _asked(home: Home, job: StreamJob, key: str = "ranges") -> Ranges:
     """Return what was asked for before with the same settings, ascending; nothing where that cannot be read."""
     try:
-        kept = json.loads(_asked_file(home, job).read_bytes())
+        kept = json.loads(_asked_file(home, job.name).read_bytes())
         ranges = [(float(first_s), float(last_s)) for first_s, last_s in kept.get(key, ())]
         return _joined(ranges) if kept["of"] == _asked_of(job) else ()
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return ()
 
 
-def _asked_file(home: Home, job: StreamJob) -> Path:
-    return home.landing / safe_key("job", job.name) / ".asked.json"
+def _asked_file(home: Home, job: str) -> Path:
+    return home.landing / safe_key("job", job) / ".asked.json"
 
 
 def _asked_of(job: StreamJob) -> str:

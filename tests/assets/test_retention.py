@@ -13,6 +13,8 @@ import pytest
 from perdix.assets.resources import Workspace
 from perdix.assets.retention import forget_pulled
 from perdix.settings.home import Home
+from perdix.settings.stream_job import PrometheusSource, StreamJob
+from perdix.telemetry.lacking import lacking, remember_asked
 from perdix.telemetry.lake import Lake
 from perdix.telemetry.landing import pulled_name
 from perdix.telemetry.tables import TABLES
@@ -110,6 +112,22 @@ def test_a_day_of_a_clock_that_ran_ahead_makes_no_day_old(home: Home) -> None:
     for day in ("2026-08-30", "2026-08-31", "2027-08-31"):
         a_day(home, day)
     assert forgotten(home) == []
+
+
+def test_a_day_that_is_gone_is_lacking_again_once_trainings_read_that_far_back(home: Home) -> None:
+    """It was taken for one that was asked for, and of which there is nothing."""
+    job = StreamJob(name="ads", prometheus=PrometheusSource(url="http://prometheus:9090"))
+    for day in ("2026-06-02", "2026-08-31"):
+        a_day(home, day)
+    asked_s = NOW_S - 91 * 86_400.0, NOW_S - 86_400.0
+    remember_asked(home, job, [asked_s], [(NOW_S - 86_400.0, NOW_S)])
+    assert forgotten(home) == ["2026-06-02"]
+    first, last = lacking(home, Lake(home.lake), job, NOW_S, 100)
+    assert first == (NOW_S - 100 * 86_400.0, pytest.approx(NOW_S - 90 * 86_400.0, abs=1.0))
+    assert last[1] == NOW_S, "what was answered in part"
+    (home.landing / "ads" / ".asked.json").write_text("[]")
+    a_day(home, "2026-06-02")
+    assert forgotten(home) == ["2026-06-02"], "what cannot be read keeps no day"
 
 
 def test_one_that_was_cut_off_is_finished_by_the_next(home: Home) -> None:
