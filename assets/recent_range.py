@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 NAME = "recent_range"
 COMPLETE, SOUND = "everything_was_pulled", "samples_are_sound"
-COLUMNS = ("job", "from", "until", "samples", "problems")
+COLUMNS = ("job", "asked_from", "asked_until", "days", "samples", "problems")
 
 
 @dg.asset(
@@ -96,8 +96,9 @@ def _result(context: dg.AssetExecutionContext, pulled: list["PulledRange"], refr
     for pull in pulled:
         own: dict[str, Any] = {
             "job": pull.job,
-            "from": moment(pull.from_s),
-            "until": moment(pull.until_s),
+            "asked_from": moment(pull.from_s),
+            "asked_until": moment(pull.until_s),
+            "days": len(pull.days),
             "samples": pull.samples,
             "problems": "; ".join([*pull.problems, *refresh.problems[pull.job]]),
         }

@@ -294,7 +294,7 @@ def _show_backfill(documents: Sequence[dict[str, Any]]) -> None:
         ]
         for document in documents
     ]
-    table("read from Prometheus", ["job", "range", "kept", "problems"], rows)
+    table("read from Prometheus", ["job", "pulled", "kept", "problems"], rows)
     if not all(document["failed"] for document in documents):
         console.print("next: perdix train")
 

@@ -55,8 +55,9 @@ class PulledRange:
     server_failed: bool = False  # whether the server, and not the job, was the reason
 
     def sentence(self) -> str:
-        """Return what was pulled in one sentence, without the problems."""
-        return f"{self.samples:,} samples pulled, {moment(self.from_s)} to {moment(self.until_s)}"
+        """Return what was pulled in one sentence, without the problems: gaps between what is there already, too."""
+        of_days = f"{self.samples:,} samples of {len(self.days)} day{'' if len(self.days) == 1 else 's'}"
+        return f"{of_days} pulled, asked for {moment(self.from_s)} to {moment(self.until_s)}"
 
 
 def pull_missing(

@@ -39,6 +39,20 @@ def test_each_job_gets_its_own_outcome() -> None:
     assert passed == {"bad": False, "good": True}
 
 
+def test_how_much_was_pulled_is_shown_beside_what_was_asked_for() -> None:
+    """Of two weeks all but a gap at their beginning was there: they were shown as pulled."""
+    pull = PulledRange("ads", 0.0, 14 * 86_400.0, days=("1970-01-01",), samples=500)
+    context: Any = SimpleNamespace(
+        partition_keys=["ads"],
+        add_asset_metadata=lambda *_, **__: None,
+        op_execution_context=SimpleNamespace(log_event=lambda _: None),
+    )
+    refresh: Any = SimpleNamespace(problems=defaultdict(list), outcomes={}, reports=[])
+    (row,) = recent_range._result(context, [pull], refresh).metadata["ranges"].value.records  # type: ignore[index,union-attr]
+    assert (row.data["days"], row.data["samples"]) == (1, 500)
+    assert pull.sentence().startswith("500 samples of 1 day pulled, asked for ")
+
+
 def test_a_job_without_a_prometheus_is_brought_up_to_features_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
