@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from perdix.cli.options import JobArgument, JsonOption
+from perdix.cli.options import DAY_S, JobArgument, JsonOption
 from perdix.cli.output import (
     UserError,
     clock_time,
@@ -65,7 +65,9 @@ def tick(
 
 
 def controller(
-    interval_s: Annotated[float | None, typer.Option("--interval", help="Seconds between ticks.", min=1)] = None,
+    interval_s: Annotated[
+        float | None, typer.Option("--interval", help="Seconds between ticks.", min=1, max=DAY_S)
+    ] = None,
     ticks: Annotated[int | None, typer.Option("--ticks", help="End after this many ticks.", min=1)] = None,
     metrics_port: Annotated[
         int | None,

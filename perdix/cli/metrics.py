@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from perdix.cli.options import JsonOption
+from perdix.cli.options import DAY_S, JsonOption
 from perdix.cli.output import UserError, console, emit
 from perdix.cli.processes import LOOPBACK
 from perdix.cli.signals import stopping
@@ -28,7 +28,9 @@ def metrics(
     address: Annotated[str, typer.Option("--address", help="Address to serve at; 0.0.0.0 is every one.")] = LOOPBACK,
     interval_s: Annotated[
         float | None,
-        typer.Option("--interval", help="Seconds between ticks, to tell what is stale.", min=1, show_default="as set"),
+        typer.Option(
+            "--interval", help="Seconds between ticks: what is older is stale.", min=1, max=DAY_S, show_default="as set"
+        ),
     ] = None,
     once: Annotated[bool, typer.Option("--once", help="Print the metrics once, and end.")] = False,
     as_json: JsonOption = False,

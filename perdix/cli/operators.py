@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from perdix.cli.options import JobArgument, JsonOption
+from perdix.cli.options import DAY_S, JobArgument, JsonOption
 from perdix.cli.output import UserError, clock_time, complaints, console, emit_line, number, table
 from perdix.cli.signals import ENDS, handled, interrupt
 from perdix.cli.stores import home, job_of_file, state
@@ -31,7 +31,9 @@ def operators(
     policy: Annotated[
         str, typer.Option("--policy", help="ds2, dhalion or flink-autoscaler; options follow colons.")
     ] = "ds2",
-    interval_s: Annotated[float, typer.Option("--interval", help="Seconds between two looks.", min=1)] = 30.0,
+    interval_s: Annotated[
+        float, typer.Option("--interval", help="Seconds between two looks.", min=1, max=DAY_S)
+    ] = 30.0,
     decisions: Annotated[
         int, typer.Option("--decisions", help="End after this many; waiting for a warm-up is none. 0: never.", min=0)
     ] = 1,

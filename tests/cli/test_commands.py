@@ -366,6 +366,14 @@ def test_the_controller_says_once_what_a_tick_could_not_have(home: Path, monkeyp
     assert said.count("MLflow is away") == 1
 
 
+@pytest.mark.parametrize("arguments", [["controller", "--ticks", "2"], ["operators", "orders"], ["metrics", "--once"]])
+def test_an_interval_that_no_clock_waits_for_is_refused(arguments: list[str]) -> None:
+    for interval in ("inf", "1e300"):
+        answer = CliRunner().invoke(app, [*arguments, "--interval", interval])
+        assert answer.exit_code == 2
+        assert "less than or equal to 86400" in " ".join(answer.output.split())
+
+
 def test_every_command_takes_json() -> None:
     for registered in app.registered_commands:
         assert registered.callback is not None
