@@ -4,6 +4,7 @@ import re
 import socket
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -290,6 +291,13 @@ def test_a_certificate_that_nobody_trusts_names_ca_file() -> None:
     assert fix_of(error, PrometheusSource(url="https://p")) == "name its authority in prometheus.ca_file"
     resolve = PrometheusError("unreachable", "http://p cannot be reached: [Errno -2] Name or service not known")
     assert "cannot be resolved" in fix_of(resolve, PrometheusSource(url="http://p"))
+
+
+def test_certificates_that_cannot_be_read_are_no_missing_token(tmp_path: Path) -> None:
+    source = PrometheusSource(url="https://127.0.0.1:9", ca_file=tmp_path / "gone.pem", token_file=tmp_path / "token")
+    found = checked(StreamJob(name="ads", prometheus=source))
+    assert "gone.pem" in found.problem
+    assert found.fix == "let prometheus.ca_file name the certificates of your authority (PEM)"
 
 
 def test_a_slow_server_is_given_up_within_its_time(face: PrometheusFace) -> None:

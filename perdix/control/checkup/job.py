@@ -170,7 +170,9 @@ def _unreachable(text: str, access: HttpAccess) -> str:
     return "start it, or correct prometheus.url"
 
 
-def _unauthorised(_: str, access: HttpAccess) -> str:
+def _unauthorised(text: str, access: HttpAccess) -> str:
+    if text.startswith("ca_file"):
+        return "let prometheus.ca_file name the certificates of your authority (PEM)"
     if access.token_file is not None:
         return f"put a token that it takes into {access.token_file} (prometheus.token_file)"
     if access.token_env is not None:
