@@ -167,6 +167,16 @@ def test_a_source_is_aligned_to_partitions_that_are_known_and_not_to_what_it_may
     assert decisions[-1].parallelism["source"] == wanted
 
 
+@pytest.mark.parametrize(("waited_s", "working"), [((10.0, 0.0), 0.5), ((4.0, 2.0), 0.7), ((math.nan, 2.0), 0.8)])
+def test_a_source_waited_as_long_as_its_subtasks_did_in_the_mean(waited_s: tuple[float, float], working: float) -> None:
+    """Flink averages back-pressured time over subtasks: one that waits throughout does not hide what the others do."""
+    now = heron_word_count().situation({**ONE_EACH, "source": 2}, lag_records={"source": 1e9})
+    source = replace(now.windows["source"], back_pressured_s=np.array(waited_s))
+    decision = autoscaler().decide(replace(now, windows={**now.windows, "source": source}))
+    seen = Memory.from_json(decision.memory, NOW_S + 1.0, list(ONE_EACH)).samples[-1].vertices["source"]
+    assert seen.observed_per_s == pytest.approx(seen.in_per_s / working)
+
+
 def test_what_is_not_to_be_scaled_stays() -> None:
     steady = heron_word_count()
     fixed = Dataflow(tuple(replace(operator, scalable=operator.name == "split") for operator in steady.graph))

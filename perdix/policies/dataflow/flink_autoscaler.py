@@ -179,7 +179,7 @@ def _total(records: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> float:
 
 def _back_pressure(window: InstanceWindow) -> float:
     waited_s = window.back_pressured_s[np.isfinite(window.back_pressured_s)]
-    return float(waited_s.max()) / window.window_s if len(waited_s) else 0.0
+    return float(waited_s.mean()) / window.window_s if len(waited_s) else 0.0
 
 
 def _unknown_lag(situation: DataflowSituation) -> str | None:
