@@ -226,6 +226,19 @@ def test_memory_may_be_broken() -> None:
             assert decision.parallelism == ONE_EACH
 
 
+def test_a_source_whose_rates_are_not_known_is_named() -> None:
+    policy = autoscaler()
+    now: DataflowSituation = heron_word_count().situation(ONE_EACH, **LOG)
+    for k in range(1, 7):
+        memory = json.loads(json.dumps(dict(policy.decide(now).memory)))
+        now = replace(now, now_s=NOW_S + 10.0 * k, memory=memory)
+    for _, vertices in now.memory["samples"]:
+        vertices["source"] = [None] * len(vertices["source"])  # of what was not finite nothing is known afterwards
+    decision = policy.decide(now)
+    assert decision.parallelism == ONE_EACH
+    assert decision.operators[0].why == "its rates are not known"
+
+
 def test_of_operators_that_are_gone_nothing_is_kept() -> None:
     """Names change with each edit of a job; what was remembered of each would pile up."""
     now: DataflowSituation = heron_word_count().situation(ONE_EACH, **LOG)

@@ -220,9 +220,10 @@ def _within_slots(situation: DataflowSituation, changes: dict[str, int]) -> dict
 
 def _verdict(vertex: Vertex, decision: JobDecision) -> OperatorVerdict:
     wish, found = decision.vertices[vertex.name], decision.evaluated[vertex.name]
+    if math.isnan(found.demand.target_per_s) or math.isnan(found.true_per_s):
+        return OperatorVerdict(vertex.name, None, "its rates are not known")
     true = "any rate" if math.isinf(found.true_per_s) else per_s(found.true_per_s)
-    known = not math.isnan(found.demand.target_per_s) and not math.isnan(found.true_per_s)
-    said = f"{per_s(found.demand.target_per_s)} are due, it can process {true}" if known else "its rates are not known"
+    said = f"{per_s(found.demand.target_per_s)} are due, it can process {true}"
     if wish.held_by is not None:
         said = f"{said}; {wish.held_by}"
     return OperatorVerdict(vertex.name, None, said)
