@@ -473,7 +473,7 @@ def test_original_knows_no_bounds_and_no_slots() -> None:
     decision = ds2().decide(few)
     assert sum(decision.parallelism.values()) <= 16
     assert "31 slots are wanted, 16 are there" in decision.sentence
-    shared = ds2(slot_sharing=True).decide(few)
+    shared = ds2().decide(replace(few, slots_shared=True))
     assert shared.parallelism == {"source": 1, "split": 8, "count": 16}
 
 

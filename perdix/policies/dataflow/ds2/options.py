@@ -44,8 +44,6 @@ class Ds2Options(Strict):
     that this one keeps up, with at most ``skew_bound`` times as many instances as its average would take.
     ``alignment``: how the parallelism of a keyed operator is fitted to its key groups
     (:mod:`perdix.models.dataflow.alignment`).
-    ``slot_sharing``: whether one slot runs an instance of every operator, if the situation does not say so: then the
-    largest must fit, not the sum.
     """
 
     warm_up_s: Annotated[float, Field(ge=0, le=86_400)] = 30.0
@@ -69,7 +67,6 @@ class Ds2Options(Strict):
     skew_ratio: Annotated[float, Field(gt=1)] = 1.2
     skew_bound: Annotated[float, Field(ge=1)] = 2.0
     alignment: Mode = "OFF"
-    slot_sharing: bool = False
 
     @model_validator(mode="after")
     def _ordered(self) -> Ds2Options:

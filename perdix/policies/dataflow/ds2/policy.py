@@ -259,8 +259,7 @@ class Ds2:
                 kept = runs
             chosen[name] = aligned(kept, runs, situation.graph[name], options.alignment, options.maximum)
         least = {name: situation.parallelism[name] if name in not_in else options.minimum for name in sized.exact}
-        shared = options.slot_sharing or situation.slots_shared
-        fitted = fitted_to_slots(chosen, sized.exact, situation.slots, shared=shared, least=least)
+        fitted = fitted_to_slots(chosen, sized.exact, situation.slots, shared=situation.slots_shared, least=least)
         return dict(fitted.parallelism), notes if fitted.reason is None else [*notes, fitted.reason]
 
     def _limited(
