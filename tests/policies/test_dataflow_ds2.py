@@ -165,6 +165,18 @@ def test_what_an_operator_holds_back_that_can_have_no_more_raises_no_other(last:
     assert "raised, as 50 times" in decision.sentence
 
 
+@pytest.mark.parametrize("unmeasured", [(), (1,), (0, 1)])
+def test_an_instance_that_is_not_measured_hides_no_other_that_holds_all_back(unmeasured: tuple[int, ...]) -> None:
+    """Its useful time, no number, compared as the greatest of all others, and all were raised that more do not help."""
+    runs = {"source": 2, "work": 2, "hot": 4}
+    steady = chain(("work", Truth(1_000.0)), ("hot", Truth(100.0, key=0.5)), source_per_s=300.0)
+    windows = {n: replace(window, back_pressured_s=np.zeros(0)) for n, window in steady.windows(runs).items()}
+    windows["hot"] = replace(windows["hot"], useful_s=0.9 * windows["hot"].useful_s)  # the rest is overhead
+    windows["source"].useful_s[list(unmeasured)] = math.nan
+    decision = ds2().decide(steady.situation(runs, windows=windows))
+    assert "the sources fall short because hot is uneven" in decision.sentence
+
+
 @pytest.mark.parametrize("other", [0.0, 5e-324, 2.2e-309, 1e-9, 1.0])
 def test_an_operator_with_far_more_than_it_needs_is_not_what_holds_the_sources_back(other: float) -> None:
     # What is behind the source that falls short did not report; behind the other source there is next to nothing to do.

@@ -137,8 +137,10 @@ def _holds_back(situation: DataflowSituation, name: str, skew: Skew, emitted: Em
     if all(share is not None for share in waited.values()) and len(waited) > 1:
         own = waited.pop(name) or 0.0
         return own <= WAITED and all((share or 0.0) > WAITED for share in waited.values())
-    others = (
-        windows[window].useful_s.max(initial=0.0) / windows[window].window_s for window in windows if window != name
+    others = (  # NaN is not counted
+        np.fmax.reduce(window.useful_s, initial=0.0) / window.window_s
+        for other, window in windows.items()
+        if other != name
     )
     return not emitted.sustained and skew.useful >= max(others, default=0.0)
 
