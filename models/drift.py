@@ -6,8 +6,8 @@ retrain.
 """
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
 from perdix.models.horizon_drift import APART_S, LEAST_FORECASTS, HorizonDrift
@@ -158,10 +158,3 @@ class DriftState:
     def to_state(self) -> dict[str, Any]:
         """Return a JSON-serialisable state."""
         return asdict(self)
-
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> Self:
-        """Rebuild from :meth:`to_state`; what an older state lacks has its default."""
-        known = {part.name for part in fields(cls)}
-        given = {name: value for name, value in state.items() if name in known}
-        return cls(**given | {"horizon": HorizonDrift.from_state(state.get("horizon", {}))})

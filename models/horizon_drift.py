@@ -5,9 +5,8 @@ the same minutes, and against how it compared with last value in its own backtes
 """
 
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any, Self
+from dataclasses import dataclass, field, replace
+from typing import Self
 
 import numpy as np
 
@@ -120,17 +119,6 @@ class HorizonDrift:
         against = f"{share:.2f} times last value's error" if math.isfinite(share) else "where last value has no error"
         usual = "" if self.expected is None else f"; {self.expected:.2f} is usual for it"
         return f"WAPE {self.errors.wape:.0%} over the whole horizon, {against}{usual}"
-
-    def to_state(self) -> dict[str, Any]:
-        """Return a JSON-serialisable state."""
-        return asdict(self)
-
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> Self:
-        """Rebuild from :meth:`to_state`; what an older state lacks has its default."""
-        known = {part.name for part in fields(cls)}
-        given = {name: value for name, value in state.items() if name in known}
-        return cls(**given | {"errors": Errors(**state.get("errors", {}))})
 
 
 def usual_share(record: TrackRecord) -> float | None:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 
+from perdix.settings.stored import restored
 from perdix.telemetry.window import Values
 
 OBSERVED = "observed"
@@ -90,20 +91,7 @@ class Evidence:
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
         """Rebuild from :meth:`to_state`. Raises ``ValueError`` when a number is missing or cannot be."""
-        share, speed = state.get("hottest_share"), state.get("hottest_speed")
-        try:
-            evidence = cls(
-                int(state["scale_out"]),
-                float(state["per_s"]),
-                float(state["relative_sd"]),
-                float(state["at_s"]),
-                float(state["cpu_reach"]),
-                str(state["source"]),
-                None if share is None else float(share),
-                None if speed is None else float(speed),
-            )
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"not evidence of a scale-out: {dict(state)!r} ({error!r})") from None
+        evidence = restored(cls, state)
         if evidence.scale_out < 1 or not evidence.per_s > 0 or not evidence.relative_sd > 0:
             raise ValueError(f"evidence needs a scale-out of 1 or more, a capacity and an sd above 0: {dict(state)!r}")
         if evidence.hottest_share is not None and not 0 < evidence.hottest_share <= 1:

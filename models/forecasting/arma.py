@@ -7,10 +7,9 @@ small solve instead of a loop over time.
 """
 
 import warnings
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from scipy.linalg import LinAlgWarning, solve_discrete_lyapunov
@@ -101,14 +100,3 @@ class Arima:
     def to_state(self) -> dict[str, Any]:
         """Return a JSON-serialisable state."""
         return {"d": self.d, "constant": self.constant, "ar": list(self.ar), "ma": list(self.ma), "sigma2": self.sigma2}
-
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> Self:
-        """Rebuild from :meth:`to_state`."""
-        return cls(
-            int(state["d"]),
-            float(state["constant"]),
-            tuple(float(value) for value in state["ar"]),
-            tuple(float(value) for value in state["ma"]),
-            float(state["sigma2"]),
-        )

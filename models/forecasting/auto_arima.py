@@ -17,6 +17,7 @@ from perdix.models.forecasting.contract import HORIZON_S, Workload
 from perdix.models.forecasting.errors import wape
 from perdix.models.forecasting.member import Member, stretched
 from perdix.models.forecasting.tail import Tail
+from perdix.settings.stored import restored
 from perdix.telemetry.window import Values
 
 CANDIDATES = ((10.0, 1), (10.0, 2), (60.0, 1))  # bin in seconds, order of differencing
@@ -97,7 +98,7 @@ class AutoArima(Member):
     @classmethod
     def with_parameters(cls, cell_s: float, keep_s: float, parameters: Mapping[str, Any]) -> Self:
         """Rebuild."""
-        arima = Arima.from_state(parameters["arima"])
+        arima = restored(Arima, parameters["arima"])
         return cls(cell_s, keep_s, float(parameters["bin_s"]), arima, int(parameters["not_converged"]))
 
 

@@ -14,6 +14,7 @@ from perdix.models.forecasting.contract import HORIZON_S, Workload
 from perdix.models.forecasting.fast_fit import fit_autoregression, fit_fixed, fit_stepwise
 from perdix.models.forecasting.member import Member, stretched
 from perdix.models.forecasting.tail import Tail
+from perdix.settings.stored import restored
 from perdix.telemetry.window import Values
 
 LEAST_CELL_S = 10.0
@@ -59,7 +60,7 @@ class _Binned(Member):
     @classmethod
     def with_parameters(cls, cell_s: float, keep_s: float, parameters: Mapping[str, Any]) -> Self:
         """Rebuild."""
-        return cls(cell_s, keep_s, float(parameters["bin_s"]), Arima.from_state(parameters["arima"]))
+        return cls(cell_s, keep_s, float(parameters["bin_s"]), restored(Arima, parameters["arima"]))
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import numpy as np
 
 from perdix.models.forecasting.failures import NotForecastableError
 from perdix.models.forecasting.gaussian_process import LogGaussianProcess
+from perdix.settings.stored import restored
 from perdix.telemetry.window import Values
 
 
@@ -49,7 +50,7 @@ class LogScale:
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
         """Rebuild. Raises ``ValueError`` when a number is not one, or what must be above zero is not."""
-        made = cls(*(float(state[name]) for name in ("floor_per_s", "offset_per_s", "centre", "spread")))
+        made = restored(cls, state)
         if not (np.isfinite(list(asdict(made).values())).all() and made.offset_per_s > 0.0 and made.spread > 0.0):
             raise ValueError("a scale has offset and spread above zero")
         return made

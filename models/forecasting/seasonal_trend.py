@@ -18,6 +18,7 @@ from perdix.models.forecasting.fast_fit import fit_stepwise
 from perdix.models.forecasting.member import Member, lead_s, stretched
 from perdix.models.forecasting.seasons import DAY_S, filled
 from perdix.models.forecasting.tail import Tail
+from perdix.settings.stored import restored
 from perdix.telemetry.window import Values
 
 WEEK_S = 7 * DAY_S
@@ -82,7 +83,7 @@ class SeasonalTrend(Member):
         season = np.asarray(parameters["season"], dtype=np.float64)
         if season.ndim != 1 or not len(season) or not np.isfinite(season).all():
             raise ValueError("what repeats is no row of numbers")
-        arima = Arima.from_state(parameters["arima"])
+        arima = restored(Arima, parameters["arima"])
         return cls(cell_s, keep_s, float(parameters["bin_s"]), float(parameters["begin_s"]), season, arima)
 
 

@@ -20,6 +20,7 @@ from perdix.models.forecasting.contract import HORIZON_S, Workload
 from perdix.models.forecasting.failures import NotForecastableError
 from perdix.models.forecasting.member import Member, lead_s, stretched
 from perdix.models.forecasting.tail import Tail
+from perdix.settings.stored import restored
 from perdix.telemetry.window import Values
 
 CELLS_FITTED = 360
@@ -66,7 +67,7 @@ class _Smoothed(Member):
     @classmethod
     def with_parameters(cls, cell_s: float, keep_s: float, parameters: Mapping[str, Any]) -> Self:
         """Rebuild."""
-        return cls(cell_s, keep_s, Arima.from_state(parameters["arima"]))
+        return cls(cell_s, keep_s, restored(Arima, parameters["arima"]))
 
 
 @dataclass(frozen=True)

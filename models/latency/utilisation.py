@@ -13,6 +13,7 @@ from perdix.models.latency.curve import LatencyCurve
 from perdix.models.latency.overload import highest_rates_of, is_measured, measured, overload_factor, overloaded_points
 from perdix.models.profiling.profile import ProfilePoint
 from perdix.models.profiling.tmax import HighestRates
+from perdix.settings.stored import restored
 from perdix.telemetry.window import Values
 
 STATE_FORMAT = "perdix-latency-utilisation-1"
@@ -85,10 +86,7 @@ class UtilisationLimit:
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
         """Rebuild from :meth:`to_state`. Raises ``ValueError`` when a limit is missing or cannot be."""
-        try:
-            limit = cls(float(state["profiled"]), float(state["now"]))
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"a limit of utilisation lacks something or is no number ({error!r})") from None
+        limit = restored(cls, state)
         if not (limit.profiled > 0.0 and limit.now > 0.0):
             raise ValueError(f"a limit of utilisation is above 0, not {limit.profiled} and {limit.now}")
         return limit

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import nnls
 
 from perdix.models.forecasting.contract import LARGEST_PER_S
+from perdix.settings.stored import restored
 from perdix.telemetry.window import Values
 
 RIDGE, LINE, USL = "ridge", "line", "usl"
@@ -144,12 +145,9 @@ class HighestRates:
         if state.get("format") != STATE_FORMAT:
             raise ValueError(f"not a state of T_max of format {STATE_FORMAT}: format is {state.get('format')!r}")
         try:
-            known = [
-                Known(int(row["scale_out"]), float(row["per_s"]), float(row["weight"]), bool(row["running"]))
-                for row in state["known"]
-            ]
+            known = [restored(Known, row) for row in state["known"]]
             family = str(state["family"])
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"a state of T_max lacks something or holds what is no number ({error!r})") from None
         _refuse_unusable(known)
         return cls._through(family, known)

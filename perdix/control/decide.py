@@ -52,22 +52,6 @@ class Avoided:
         """Return a JSON-serialisable state."""
         return {**vars(self), "mix": dict(self.mix)}
 
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> Avoided:
-        """Rebuild from :meth:`to_state`. Raises ``ValueError`` when a part is missing."""
-        try:
-            return cls(
-                int(state["scale_out"]),
-                float(state["until_s"]),
-                str(state["why"]),
-                bool(state["and_above"]),
-                {str(size): int(count) for size, count in state.get("mix", {}).items()},
-                bool(state.get("inward", False)),
-                float(state.get("waited_s", 0.0)),
-            )
-        except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"not a scale-out to avoid: {error!r}") from None
-
 
 @dataclass(frozen=True)
 class Circumstances:

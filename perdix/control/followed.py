@@ -5,7 +5,6 @@ The ledger knows only of what perdix asked a target for. A grace period and a bu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -62,12 +61,3 @@ class Followed:
     def to_state(self) -> dict[str, Any]:
         """Return a JSON-serialisable state."""
         return {**vars(self), "changes_s": list(self.changes_s)}
-
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> Followed:
-        """Rebuild from :meth:`to_state`; raises ``KeyError``, ``TypeError`` or ``ValueError`` when a part is wrong."""
-        newest, former, passing = (
-            None if count is None else int(count)
-            for count in (state["scale_out"], state.get("former"), state.get("passing"))
-        )
-        return cls(newest, tuple(float(at) for at in state["changes_s"]), former, passing)

@@ -37,6 +37,7 @@ from perdix.models.performance.fitted import FittedPerformance
 from perdix.models.profiling.profiled import Profiled
 from perdix.models.recovery.downtime import Downtimes
 from perdix.models.recovery.normal import Normal
+from perdix.settings.stored import restored
 from perdix.settings.stream_job import MOST_WORKERS
 from perdix.telemetry.plausible import ANY_WORKER_PER_S
 
@@ -252,12 +253,12 @@ def recall(store: StateStore, job: str) -> Recalled:
         performance=performance[0],
         performance_from=performance[1],
         mix_share=read.part(MIX, lambda document: float(document["share"])) or 1.0,
-        followed=read.part(FOLLOWED, Followed.from_state) or Followed(),
+        followed=read.part(FOLLOWED, partial(restored, Followed)) or Followed(),
         trust=read.part(TRUST, Trust.from_state) or Trust(),
         further_trust=read.part(FURTHER_TRUST, lambda document: Trust.from_state(document, HOUR)) or Trust(of=HOUR),
         rejected=read.part(REJECTED, Rejections.from_state) or Rejections(),
         known_events=read.part(KNOWN_EVENTS, KnownEvents.from_state) or KnownEvents(),
-        unsettled=read.part(UNSETTLED, Unsettled.from_state) or Unsettled(),
+        unsettled=read.part(UNSETTLED, partial(restored, Unsettled)) or Unsettled(),
         minutes=read.part(MINUTES, followed_by.minutes),
     )
     usable = {name: item.document for name, item in found.items() if name not in read.unusable}
@@ -428,7 +429,7 @@ def _parts(document: Document) -> tuple[Workload, ...]:
 
 
 def _drift(document: Document) -> tuple[DriftState, float | None, float | None, float]:
-    state = DriftState.from_state(document["state"])
+    state = restored(DriftState, document["state"])
     return state, document["wape"], document["horizon_wape"], float(document["scored_until_s"])
 
 
@@ -446,5 +447,4 @@ def _performance(document: Document) -> tuple[PerformanceModel, Taken]:
 
 def read_avoided(document: Document) -> tuple[Avoided, ...]:
     """Return the sizes to avoid that are kept in a document."""
-    sizes: Sequence[Document] = document["sizes"]
-    return tuple(Avoided.from_state(item) for item in sizes)
+    return tuple(restored(Avoided, size) for size in document["sizes"])

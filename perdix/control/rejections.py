@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from perdix.settings.stored import restored
 from perdix.telemetry.window import Rejected
 
 
@@ -51,10 +52,5 @@ class Rejections:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Rejections:
-        """Rebuild from :meth:`to_state`; raises ``KeyError``, ``TypeError`` or ``ValueError`` when a part is wrong."""
-        return cls(
-            {
-                str(metric): Rejection(int(item["count"]), float(item["newest_s"]), str(item["sentence"]))
-                for metric, item in state.items()
-            }
-        )
+        """Rebuild from :meth:`to_state`; raises ``ValueError`` when a part is wrong."""
+        return cls({metric: restored(Rejection, item) for metric, item in state.items()})

@@ -6,7 +6,6 @@ there is, and decisions go on from there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -60,11 +59,6 @@ class Unsettled:
     def to_state(self) -> dict[str, Any]:
         """Return a JSON-serialisable state; an empty one where there is nothing to remember."""
         return {} if self.requested is None else dict(vars(self))
-
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> Unsettled:
-        """Rebuild from :meth:`to_state`; raises ``KeyError``, ``TypeError`` or ``ValueError`` when a part is wrong."""
-        return cls(int(state["requested"]), float(state["since_s"]), float(state["last_s"]))
 
 
 def _back(entry: Entry, running: Running) -> bool:

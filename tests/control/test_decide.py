@@ -18,6 +18,7 @@ from perdix.models.forecasting.foresight import foresight
 from perdix.models.recovery.downtime import Downtimes
 from perdix.policies.contract import Candidate, Decision, Reason, Situation, SizedWorker
 from perdix.policies.planning.policy import Perdix
+from perdix.settings.stored import restored
 from perdix.settings.stream_job import Bounds, Objectives
 from perdix.targets.contract import Running
 
@@ -358,7 +359,7 @@ def test_a_mix_that_turned_out_badly_bars_no_other_mix_of_as_many_workers() -> N
     held = decide(WantingSizes({"large": 4}), of_sizes(), barred).decision
     assert (held.reason, held.mix) == (Reason.HOLD_AVOIDED, RUNS)
     assert decide(WantingSizes({"large": 3, "small": 1}), of_sizes(), barred).decision.mix == {"large": 3, "small": 1}
-    assert Avoided.from_state(json.loads(json.dumps(barred.avoided[0].to_state()))) == barred.avoided[0]
+    assert restored(Avoided, json.loads(json.dumps(barred.avoided[0].to_state()))) == barred.avoided[0]
 
 
 def test_no_bad_mix_keeps_a_job_above_bounds_that_were_lowered() -> None:

@@ -13,6 +13,7 @@ from perdix.control.job_memory import FOLLOWED, recall
 from perdix.control.reconcile import Event
 from perdix.control.state.store import StateStore
 from perdix.policies.contract import Reason
+from perdix.settings.stored import restored
 from perdix.settings.stream_job import PolicySettings
 from perdix.settings.targets import AdvisorySettings
 from perdix.targets.contract import TargetError
@@ -39,7 +40,7 @@ def test_what_is_older_than_a_day_is_forgotten():
 def test_it_outlives_a_restart_and_counts_each_change_once(shown):
     followed = Followed()
     for minute, scale_out in enumerate(shown):
-        followed = Followed.from_state(followed.to_state()).seen(scale_out, 60.0 * minute)
+        followed = restored(Followed, followed.to_state()).seen(scale_out, 60.0 * minute)
     told = [line for line in shown if line is not None]
     assert len(followed.changes_s) == sum(before != after for before, after in pairwise(told))
 

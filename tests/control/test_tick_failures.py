@@ -15,6 +15,7 @@ from perdix.control.state.journal import Status
 from perdix.control.state.ledger import Entry, Intent, State
 from perdix.control.state.store import StateStore
 from perdix.policies.contract import Reason
+from perdix.settings.stored import restored
 from perdix.settings.stream_job import Objectives, PolicySettings, PrometheusSource
 from perdix.targets.contract import TargetError
 from perdix.telemetry.window import Window
@@ -323,7 +324,7 @@ def test_an_avoided_size_is_kept_only_while_it_lasts() -> None:
     assert not size.bars(4, 100.0)
     assert not size.bars(5, 99.0)
     assert replace(size, and_above=True).bars(9, 99.0)
-    assert Avoided.from_state(size.to_state()) == size
+    assert restored(Avoided, size.to_state()) == size
 
 
 # ---- the clock is set back -----------------------------------------------------------------------

@@ -7,6 +7,7 @@ from perdix.control.reconcile import SETTLE_S, Progress
 from perdix.control.state.ledger import Desired, Entry, Intent, State
 from perdix.control.state.store import StateStore
 from perdix.control.unsettled import Unsettled
+from perdix.settings.stored import restored
 from perdix.targets.contract import Running
 
 SHORT = Running(5, 6, settled=False)
@@ -22,7 +23,7 @@ def after(*reviews, interval_s=60.0):
     unsettled, counted = Unsettled(), None
     for at_s, running in reviews:
         progress = running if isinstance(running, Progress) else Progress(running)
-        unsettled = Unsettled.from_state(unsettled.to_state()) if unsettled.to_state() else unsettled
+        unsettled = restored(Unsettled, unsettled.to_state()) if unsettled.to_state() else unsettled
         unsettled = unsettled.seen(progress, at_s, interval_s)
         counted = unsettled.taken_for_settled(progress)
     return unsettled, counted

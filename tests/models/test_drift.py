@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from perdix.models.drift import CLOSED_TICKS, COOLDOWN_S, POOR_TICKS, DriftState
 from perdix.models.realised import Missed
+from perdix.settings.stored import restored
 
 COOLDOWN_TICKS = int(COOLDOWN_S / 60.0)
 ERRORS = st.one_of(
@@ -45,7 +46,7 @@ def test_a_request_says_since_when_the_first_minute_was_poor():
         state = state.observe(error, origin_s=60.0 * tick)
     assert state.retrain_due
     assert state.began_s == 120.0, "the first forecast after the last good one"
-    assert DriftState.from_state(json.loads(json.dumps(state.to_state()))).began_s == 120.0
+    assert restored(DriftState, json.loads(json.dumps(state.to_state()))).began_s == 120.0
 
 
 def horizons(wape: float, minutes: range) -> list[Missed]:
@@ -161,9 +162,9 @@ def test_the_fallback_follows_the_last_known_error(errors):
 @given(st.lists(ERRORS, max_size=100), st.lists(ERRORS, max_size=50))
 def test_a_restart_changes_nothing(before, then):
     state = after(before)[-1] if before else DriftState()
-    restored = DriftState.from_state(json.loads(json.dumps(state.to_state())))
-    assert after(then, restored, len(before)) == after(then, state, len(before))
+    kept = restored(DriftState, json.loads(json.dumps(state.to_state())))
+    assert after(then, kept, len(before)) == after(then, state, len(before))
 
 
 def test_a_state_of_another_release_is_read():
-    assert DriftState.from_state({"attempt": 2, "colour": "red"}) == DriftState(attempt=2)
+    assert restored(DriftState, {"attempt": 2, "colour": "red"}) == DriftState(attempt=2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -34,6 +34,7 @@ from perdix.models.horizon_drift import (
     usual_share,
 )
 from perdix.models.realised import Missed
+from perdix.settings.stored import restored
 from perdix.telemetry.window import Values
 
 TRACES = Path(__file__).parents[2] / "../shared/data/workloads"
@@ -127,11 +128,11 @@ def test_a_restart_changes_nothing(before: list, then: list, expected: float | N
         state = state.observe(Missed(60.0 * minute, *sums))
     if state.due:
         state = state.after_report()
-    restored = HorizonDrift.from_state(json.loads(json.dumps(state.to_state(), allow_nan=False)))
-    assert restored == state
+    kept = restored(HorizonDrift, json.loads(json.dumps(asdict(state), allow_nan=False)))
+    assert kept == state
     for minute, sums in enumerate(then, start=len(before)):
-        state, restored = (drift.observe(Missed(60.0 * minute, *sums)) for drift in (state, restored))
-    assert restored == state
+        state, kept = (drift.observe(Missed(60.0 * minute, *sums)) for drift in (state, kept))
+    assert kept == state
 
 
 class TestTheBacktestsShare:
