@@ -33,10 +33,6 @@ def _gate(model: Model, workspace: Workspace) -> Gate:
     )
 
 
-def _with_parameters_and_pictures(publication: "Publication", trained: Sequence[Trained]) -> "Publication":
-    return with_pictures_of_families(with_chosen_parameters(publication, trained), trained, "performance_")
-
-
 def with_chosen_parameters(publication: "Publication", trained: Sequence[Trained]) -> "Publication":
     """Return the publication with what the grid search chose in the run of each family; ``varies`` between jobs."""
 
@@ -65,5 +61,7 @@ PERFORMANCE = Model(
     task=train_performance,
     learns=_learns,
     gate=_gate,
-    more=_with_parameters_and_pictures,
+    more=lambda publication, trained: with_pictures_of_families(
+        with_chosen_parameters(publication, trained), trained, "performance_"
+    ),
 )

@@ -7,6 +7,8 @@ two curves that rise with cores and with memory, multiplied.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from importlib import import_module
 from typing import Any
 
 Parameter = str | int | float | bool | None
@@ -49,35 +51,10 @@ class Family:
         return make_pipeline(MinMaxScaler(), self.build(parameters, seed))
 
 
-def _forest(parameters: Parameters, seed: int) -> Any:
-    from sklearn.ensemble import RandomForestRegressor  # noqa: PLC0415
-
-    return RandomForestRegressor(**parameters, random_state=seed, n_jobs=1)
-
-
-def _adaboost(parameters: Parameters, seed: int) -> Any:
-    from sklearn.ensemble import AdaBoostRegressor  # noqa: PLC0415
-
-    return AdaBoostRegressor(**parameters, random_state=seed)
-
-
-def _boosting(parameters: Parameters, seed: int) -> Any:
-    from sklearn.ensemble import GradientBoostingRegressor  # noqa: PLC0415
-
-    return GradientBoostingRegressor(**parameters, random_state=seed)
-
-
-def _xgboost(parameters: Parameters, seed: int) -> Any:
-    from xgboost import XGBRegressor  # noqa: PLC0415
-
-    return XGBRegressor(**parameters, tree_method="exact", random_state=seed, n_jobs=1)
-
-
-def _monotone(parameters: Parameters, seed: int) -> Any:
-    from xgboost import XGBRegressor  # noqa: PLC0415
-
-    rises = (1, 1)  # with cores, with memory
-    return XGBRegressor(**parameters, monotone_constraints=rises, tree_method="exact", random_state=seed, n_jobs=1)
+def _of(module: str, name: str, parameters: Parameters, seed: int, *, seeded: bool = True, **fixed: Any) -> Any:
+    """Return an estimator; its module takes seconds to import, so that waits until one is needed."""
+    more = {**fixed, "random_state": seed} if seeded else fixed
+    return getattr(import_module(module), name)(**parameters, **more)
 
 
 def _support_vectors(parameters: Parameters, seed: int) -> Any:  # noqa: ARG001  nothing in it is random
@@ -89,19 +66,6 @@ def _support_vectors(parameters: Parameters, seed: int) -> Any:  # noqa: ARG001 
     if not wanted.pop("scaled_rates"):
         return SVR(**wanted)
     return TransformedTargetRegressor(SVR(**{**wanted, "epsilon": SCALED_EPSILON}), transformer=MinMaxScaler())
-
-
-def _line(parameters: Parameters, seed: int) -> Any:  # noqa: ARG001
-    from sklearn.linear_model import LinearRegression  # noqa: PLC0415
-
-    return LinearRegression(**parameters)
-
-
-def _curves(parameters: Parameters, seed: int) -> Any:  # noqa: ARG001
-    from perdix.models.performance.rising_curves import RisingCurves  # noqa: PLC0415
-
-    wanted: Mapping[str, Any] = parameters
-    return RisingCurves(**wanted)
 
 
 SCALED_EPSILON = 0.01  # of the range of rates: what an error of a support vector regression may be at no cost
@@ -117,28 +81,28 @@ FOREST = Family(
         "min_samples_leaf": 1,
         "min_samples_split": 2,
     },
-    _forest,
+    partial(_of, "sklearn.ensemble", "RandomForestRegressor", n_jobs=1),
     {"min_samples_leaf": (1, 2)},
 )
 ADABOOST = Family(
     "adaboost",
     "as published",
     {"n_estimators": 50, "learning_rate": 1.0, "loss": "linear"},
-    _adaboost,
+    partial(_of, "sklearn.ensemble", "AdaBoostRegressor"),
     {"learning_rate": (1.0, 0.3)},
 )
 BOOSTING = Family(
     "gradient-boosting",
     "as published; trees split by friedman_mse, which scikit-learn no longer lets one choose",
     {"n_estimators": TREES, "learning_rate": 0.1, "max_depth": 3, "max_features": None, "min_samples_leaf": 1},
-    _boosting,
+    partial(_of, "sklearn.ensemble", "GradientBoostingRegressor"),
     {"max_depth": (3, 2)},
 )
 XGBOOST = Family(
     "xgboost",
     "as published",
     {"booster": "gbtree", "n_estimators": TREES, "learning_rate": 0.1, "max_depth": 3},
-    _xgboost,
+    partial(_of, "xgboost", "XGBRegressor", tree_method="exact", n_jobs=1),
     {"learning_rate": (0.1, 0.3), "max_depth": (3, 2)},
 )
 SUPPORT_VECTORS = Family(
@@ -150,20 +114,24 @@ SUPPORT_VECTORS = Family(
     bounded=False,
 )
 LINE = Family(
-    "linear", "beyond the paper: one plane over cores and memory", {"fit_intercept": True}, _line, bounded=False
+    "linear",
+    "beyond the paper: one plane over cores and memory",
+    {"fit_intercept": True},
+    partial(_of, "sklearn.linear_model", "LinearRegression", seeded=False),
+    bounded=False,
 )
 MONOTONE = Family(
     "monotone-boosting",
     "beyond the paper: more cores or memory never predict less performance",
     {"booster": "gbtree", "n_estimators": TREES, "learning_rate": 0.1, "max_depth": 3},
-    _monotone,
+    partial(_of, "xgboost", "XGBRegressor", monotone_constraints=(1, 1), tree_method="exact", n_jobs=1),
     {"learning_rate": (0.1, 0.3), "max_depth": (3, 2)},
 )
 CURVES = Family(
     "rising-curves",
     "beyond the paper: a curve over cores times one over memory, neither falls",
     {"rounds": 30},
-    _curves,
+    partial(_of, "perdix.models.performance.rising_curves", "RisingCurves", seeded=False),
 )
 
 FAMILIES = (FOREST, ADABOOST, BOOSTING, XGBOOST, SUPPORT_VECTORS, LINE, MONOTONE, CURVES)

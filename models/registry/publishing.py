@@ -32,7 +32,8 @@ def publish(client: Any, publication: Publication, run_url: Callable[[str, str],
     origin = {**origin_tags("training", publication.data.digest), "perdix.jobs": str(len(publication.fleet))}
     writer = RunWriter(client, experiment_id, publication.started_at_s, {**origin, **publication.tags})
     recorder = _Recorder(writer, publication)
-    with writer.run(_parent_name(publication, fleet), {}) as parent:
+    name = f"{publication.name.removeprefix('perdix-')} of {counted(len(fleet), 'job')}"
+    with writer.run(name, {}) as parent:
         recorder.log_parent(parent, fleet)
         for candidate in publication.candidates:
             recorder.log_candidate(parent, candidate, fleet)
@@ -142,8 +143,3 @@ def _why_not(candidate: Candidate) -> str:
     (most, _), failed, tried = reasons.most_common(1)[0], reasons.total(), len(candidate.per_job)
     others = f" ({len(reasons) - 1} other reasons: jobs.json)" if len(reasons) > 1 else ""
     return f"on {failed:,} of {counted(tried, 'job')}: {most[:LONGEST_REASON]}{others}"
-
-
-def _parent_name(publication: Publication, fleet: Fleet) -> str:
-    kind = publication.name.removeprefix("perdix-")
-    return f"{kind} of {counted(len(fleet), 'job')}"

@@ -56,7 +56,8 @@ def operators(
     from perdix.replay.operators.case import dataflow_contenders
     from perdix.targets.flink.target import FlinkTarget
 
-    settings, target = _flink_job(job, act=apply)
+    settings = job_of_file(job)
+    target = _flink_settings(settings, act=apply)
     contenders = dataflow_contenders(policy)
     if len(contenders) != 1:
         raise UserError(f"--policy {policy}: name one policy")
@@ -108,11 +109,6 @@ class _Current:
         self.job = self.files.look(math.inf).jobs.get(self.job.name, self.job)
         _flink_settings(self.job, act=self.act)
         return self.job
-
-
-def _flink_job(name: str, *, act: bool) -> tuple[StreamJob, FlinkSettings]:
-    job = job_of_file(name)
-    return job, _flink_settings(job, act=act)
 
 
 def _flink_settings(job: StreamJob, *, act: bool) -> FlinkSettings:

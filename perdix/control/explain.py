@@ -70,8 +70,7 @@ def explain(
     ``now_s``: epoch seconds: what was decided by a clock that has been set back since is left out; ``None``: it is not.
     """
     until_s = now_s + CLOCK_BACK_S if at_s is None and now_s is not None else at_s
-    made = store.ledger.decisions(job, until_s=until_s, limit=1)
-    entry = made[0] if made else None
+    entry = next(iter(store.ledger.decisions(job, until_s=until_s, limit=1)), None)
     status = store.journal.statuses().get(job) if at_s is None else None
     pause = None
     if entry is not None and at_s is None:
@@ -85,7 +84,7 @@ def explain(
         pause=pause,
         score=_score_of(store, job, entry),
         recent=tuple(store.learned.scores(job, until_s=until_s, limit=LAST_SCORES)),
-        last_rescale=_last_rescale(store, job, until_s),
+        last_rescale=next(iter(store.ledger.decisions(job, until_s=until_s, states=RESCALES, limit=1)), None),
     )
 
 
@@ -97,11 +96,6 @@ def _score_of(store: StateStore, job: str, entry: Entry | None) -> Score | None:
     if origin_s is None:
         return None
     return next(iter(store.learned.scores(job, since_s=origin_s, until_s=origin_s, limit=1)), None)
-
-
-def _last_rescale(store: StateStore, job: str, until_s: float | None) -> Entry | None:
-    found = store.ledger.decisions(job, until_s=until_s, states=RESCALES, limit=1)
-    return found[0] if found else None
 
 
 def _decision(entry: Entry) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
 
 from perdix.control.account import account
 from perdix.control.believe import coarse, foreseen
@@ -280,20 +279,14 @@ def _intent(
         sentence=decision.sentence,
         valid_until_s=setting.now_s + valid_s(setting.tick_interval_s),
         versions=planned.beliefs.versions,
-        explanation=_account(setting, observation, planned, notes, rejected),
+        explanation=account(observation, planned.situation, planned.verdict, notes, planned.beliefs, rejected=rejected)
+        if setting.lasts  # else nobody will ask why
+        else {},
         predicted_recovery_s=_expected_s(planned, decision),
         act=setting.act,
         from_mix=before_mix,
         mix=decision.mix,
     )
-
-
-def _account(
-    setting: Setting, observation: Observation, planned: Plan, notes: tuple[str, ...], rejected: Rejections
-) -> Mapping[str, Any]:
-    if not setting.lasts:
-        return {}  # nobody will ask why
-    return account(observation, planned.situation, planned.verdict, notes, planned.beliefs, rejected=rejected)
 
 
 def _expected_s(planned: Plan, decision: Decision) -> float | None:
