@@ -10,11 +10,11 @@ import signal
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from perdix.assets.kept_answers import Kept, Progress, Watch
 from perdix.assets.spark.tasks import Key, Task, attempt, spread
@@ -78,14 +78,10 @@ class _Run:
         """Run keys to their end; return what Spark raised, if it did."""
         kept, task, tag = self._kept, self._task, f"perdix-{uuid.uuid4().hex}"
 
-        def limited(key: Key) -> Mapping[str, Any]:
-            with time_limit(float(key.get("limit_s", JOB_LIMIT_S))):
-                return task(key)
-
         def keeping(key: Key) -> None:
             job = str(key["job"])
             kept.begin(job)
-            kept.write(job, attempt(key, limited))
+            kept.write(job, attempt(key, time_limit(float(key.get("limit_s", JOB_LIMIT_S)))(task)))
 
         frame = spread(self._spark, keys, keeping)
 
