@@ -131,6 +131,15 @@ def test_a_count_beside_the_values_of_a_long_table_is_no_label(read, workers):
     assert reading.remarks == ["column 'count' is left out: it does not distinguish series"]
 
 
+def test_errors_that_come_late_in_a_long_table_are_no_label(read):
+    """The first block of a file is small, and had none; those after it were a series of their own."""
+    lines = (f"{1677064200 + 15 * k},lag,5,{int(k > 9_000 and k % 7 == 0)}\n" for k in range(10_000))
+    named, reading = read(f"ts,metric,value,errors\n{''.join(lines)}".encode(), "lag.csv", Hint("consumer_lag_records"))
+    assert {s.series.labels.get("errors") for s in named} <= {"0", None}
+    assert sum(len(s.series) for s in named if s.series.labels) < 9_000
+    assert reading.remarks == ["column 'errors' is left out: it does not distinguish series"]
+
+
 @pytest.mark.parametrize("cell", ["", "0.95"])
 def test_a_label_that_is_no_whole_number_is_never_taken_for_a_count(read, cell):
     """Latencies are known by their quantile, which other metrics do not have."""

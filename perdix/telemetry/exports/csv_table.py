@@ -86,7 +86,8 @@ class CsvReader:
         self._moments: dict[str, NDArray[np.int64]] = {}  # of the first samples of each column of a wide table
         self._at_moments: Counter[str] = Counter()  # samples of each column at one of them
         self._label: str | None = None  # a column of a wide table that distinguishes rows of one time
-        self._out: set[int] | None = None  # columns that distinguish rows, and no series; by the first rows
+        self._out: set[int] = set()  # columns that distinguish rows, and no series
+        self._unjudged: set[int] | None = None  # columns of a long table that may be such, and have not changed yet
 
     def read(self) -> Iterator[RawSeries | Quarantined | Remark]:
         """Yield the columns (or the series of a long table), one run per block of the file."""
@@ -130,10 +131,10 @@ class CsvReader:
             self._local |= times.local
             self._relative |= times.relative
             table = _Table(header, rows, times, texts, kept, block, lines)
-            if self._out is None:
-                self._out = self._keys(header, rows, times)
-                titles = {header.columns[at] for at in self._out if any(cells[at].strip() for cells in rows)}
-                yield from map(left_out, sorted(titles))
+            further = self._judged(header, rows, times)
+            self._out |= further
+            titles = {header.columns[at] for at in further if any(cells[at].strip() for cells in rows)}
+            yield from map(left_out, sorted(titles))
             out = {*made_of, *self._out}
             if header.value is not None:
                 yield from table.long(out)
@@ -150,23 +151,26 @@ class CsvReader:
             self._at_moments[title] += int(np.isin(found.times_ms, moments).sum())
         return found
 
-    @staticmethod
-    def _keys(header: Header, rows: Sequence[Sequence[str]], times: Times) -> set[int]:
-        """Return the columns that pandas numbers rows by, and those of a long table that are no labels."""
-        index = [at for at, title in enumerate(header.columns) if title.lower() in ROW_NUMBERS]
-        found = {at for at in index if header.columns[at] or at == 0}
-        if header.name is not None and header.value is not None:
-            certain = places(header.columns, *ALWAYS_LABELS)
-            kept = {header.time, *places(header.columns, *TIME_NAMES, *CLOCK_NAMES), *certain}
-            columns = {
-                at: [cells[at] for cells in rows]
-                for at in range(len(header.columns))
-                if at not in {*kept, *found, header.name, header.value}
-            }
-            rest = [times.times_ms.tolist(), *([cells[at] for cells in rows] for at in certain)]
-            numbers = {at for at, cells in columns.items() if _may_measure(cells)}
-            found |= no_labels(columns, [cells[header.name] for cells in rows], rest, numbers)
-        return found
+    def _judged(self, header: Header, rows: Sequence[Sequence[str]], times: Times) -> set[int]:
+        """Return further columns that are no series: those that pandas numbers rows by, and those that are no labels.
+
+        A column of a long table is judged by the first rows in which it changes.
+        """
+        every = set(range(len(header.columns)))
+        index = {at for at in every if header.columns[at].lower() in ROW_NUMBERS and (header.columns[at] or at == 0)}
+        found = index - self._out
+        if header.name is None or header.value is None:
+            return found
+        labels = every - index - {header.name, header.value, *places(header.columns, *TIME_NAMES, *CLOCK_NAMES)}
+        if self._unjudged is None:
+            self._unjudged = labels - {*places(header.columns, *ALWAYS_LABELS)}
+        columns = {at: [cells[at] for cells in rows] for at in sorted(self._unjudged)}
+        columns = {at: cells for at, cells in columns.items() if len(set(cells)) > 1}
+        self._unjudged -= columns.keys()
+        rest = [[cells[at] for cells in rows] for at in sorted(labels - self._out - columns.keys())]
+        numbers = {at for at, cells in columns.items() if _may_measure(cells)}
+        names = [cells[header.name] for cells in rows]
+        return found | (no_labels(columns, names, [times.times_ms.tolist(), *rest], numbers) if columns else set())
 
     @staticmethod
     def _rows(lines: list[bytes], begin: int, header: Header) -> Iterator[tuple[int, list[str]]]:
@@ -286,11 +290,11 @@ def series_of(title: str, *, plain_is_name: bool = False) -> tuple[str, dict[str
 
 
 def _may_measure(column: Sequence[str]) -> bool:
-    """Return whether cells may be counts, or further values: numbers that change, whole ones or in most rows others."""
+    """Return whether cells may be counts, or further values: whole numbers, or numbers that are others in most rows."""
     cells = {cell.strip() for cell in column if cell.strip().lower() not in ABSENT}
     values = [number(cell) for cell in cells]
     whole = all(value is not None and value % 1 == 0 for value in values)
-    return len(set(column)) > 1 and (whole or (None not in values and 2 * len(cells) > len(column)))
+    return whole or (None not in values and 2 * len(cells) > len(column))
 
 
 def _values(column: Sequence[str]) -> tuple[NDArray[np.bool_], NDArray[np.float64], NDArray[np.bool_]]:
