@@ -224,7 +224,8 @@ def _columns(path: Path, names: Sequence[str], rows: Sequence[Row]) -> tuple[int
     numbers = (
         k for k in _numeric(cells) if k > time_at or (last and k < time_at and names and names[k] not in NUMBERS)
     )
-    rate_at = next(numbers, None) if named is None else named
+    first = min(numbers, key=lambda k: bool(names) and names[k] in NUMBERS, default=None)
+    rate_at = first if named is None else named
     if rate_at is None:
         raise SettingsError(f"{path}:{place}: no rate beside the time in {_shown(cells)}; {FIX}")
     return time_at, rate_at

@@ -555,6 +555,16 @@ def test_times_beside_a_column_that_numbers_the_rows(tmp_path: Path, number: str
         recorded(path, step_s=60.0)
 
 
+@pytest.mark.parametrize("number", ["index", "idx", "step", "n"])
+def test_a_column_that_numbers_the_rows_may_stand_after_the_time(tmp_path: Path, number: str) -> None:
+    """It was read as the load, which then was a ramp; where there is no other number, it is one of them."""
+    lines = [f"{60 * k},{k},{5 + k % 3}\n" for k in range(9)]
+    trace = recorded(written(tmp_path, f"time,{number},load\n" + "".join(lines)))
+    assert (trace.rates.tolist(), trace.notes) == ([5.0, 6.0, 7.0] * 3, ("read from the column 'load'",))
+    alone = written(tmp_path, f"time,{number}\n" + "".join(f"{60 * k},{5 + k % 3}\n" for k in range(9)))
+    assert recorded(alone).rates.tolist() == [5.0, 6.0, 7.0] * 3
+
+
 @pytest.mark.parametrize(("name", "unit_s"), [("elapsed/ms", 1e-3), ("time/min", 60.0), ("t/h", 3_600.0), ("t/s", 1.0)])
 def test_the_name_of_a_time_column_says_its_unit_behind_a_slash_too(tmp_path: Path, name: str, unit_s: float) -> None:
     text = f"{name},load\n" + "".join(f"{k * 3_600 / unit_s:.0f},{5 + k % 3}\n" for k in range(9))
