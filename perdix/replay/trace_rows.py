@@ -234,16 +234,19 @@ def _columns(path: Path, names: Sequence[str], rows: Sequence[Row]) -> tuple[int
 def _rate_without_times(path: Path, names: Sequence[str], rows: Sequence[Row]) -> int:
     """Return where the rates are: by name, else the first column of numbers that does not number the rows."""
     place, cells = rows[0]
-    dated = next((k for k, cell in enumerate(cells) if _number(cell) is None and _time_s(cell) is not None), None)
-    clock = _clock(names, rows, _numeric(cells)) if dated is None else dated
+    numbers, named = _numeric(cells), next((names.index(name) for name in RATES if name in names), None)
+    large = [k for k in numbers if len(numbers) > 1 and k != named and (_number(cells[k]) or 0.0) >= DATED_S]
+    epochs = [k for k in large if _rises(rows, k)]
+    dates = (k for k in range(len(cells)) if k not in numbers or k in epochs)
+    dated = next((k for k in dates if _time_s(cells[k]) is not None), None)
+    clock = _clock(names, rows, numbers) if dated is None else dated
     timed = clock if (by_name := time_column(names)) is None else by_name
     if timed is not None:
         what = f"in its column '{names[timed]}'" if names else f"such as {cells[timed]}"
         raise SettingsError(f"{path}:{place}: the file has times, {what}; leave --step out")
-    named = next((names.index(name) for name in RATES if name in names), None)
     if named is not None:
         return named
-    rates = [k for k in _numeric(cells) if not (names and names[k] in NUMBERS)]
+    rates = [k for k in numbers if not (names and names[k] in NUMBERS)]
     if len(rates) > 1 and _counts_up(rows, rates[0]):
         rates = rates[1:]
     if not rates:
@@ -258,11 +261,15 @@ def _clock(names: Sequence[str], rows: Sequence[Row], numbers: Sequence[int]) ->
     """
     some = numbers[: 2 if numbers and _counts_up(rows, numbers[0]) else 1] if names else ()
     for at in some:
-        values = [_number(cells[at]) if at < len(cells) else None for _, cells in rows]
-        rises = all(a is not None and b is not None and a < b for a, b in pairwise(values))
-        if rises and TICK.search(names[at]) and not PER_TIME.search(names[at]):
+        if _rises(rows, at) and TICK.search(names[at]) and not PER_TIME.search(names[at]):
             return at
     return None
+
+
+def _rises(rows: Sequence[Row], at: int) -> bool:
+    """Return whether the numbers of a column rise from row to row."""
+    values = [_number(cells[at]) if at < len(cells) else None for _, cells in rows]
+    return all(a is not None and b is not None and a < b for a, b in pairwise(values))
 
 
 def _counts_up(rows: Sequence[Row], at: int) -> bool:

@@ -565,6 +565,17 @@ def test_a_column_that_numbers_the_rows_may_stand_after_the_time(tmp_path: Path,
     assert recorded(alone).rates.tolist() == [5.0, 6.0, 7.0] * 3
 
 
+@pytest.mark.parametrize("header", ["", "when,load\n", "day,load,lag\n"])
+@pytest.mark.parametrize("unit", [1, 1_000])
+def test_epochs_are_times_and_no_rates_where_a_step_is_given(tmp_path: Path, header: str, unit: int) -> None:
+    lag = ",3" * header.count("lag")
+    text = header + "".join(f"{unit * (1_700_000_000 + 60 * k)},{5 + k % 3 if k else ''}{lag}\n" for k in range(9))
+    with pytest.raises(SettingsError, match=r"the file has times, .*; leave --step out"):
+        recorded(written(tmp_path, text), step_s=60.0)
+    rates = "".join(f"{1_700_000_000 + 1_000 * k}\n" for k in range(9))  # bytes/s, perhaps
+    assert recorded(written(tmp_path, rates), step_s=60.0).peak == 1_700_008_000.0
+
+
 @pytest.mark.parametrize(("name", "unit_s"), [("elapsed/ms", 1e-3), ("time/min", 60.0), ("t/h", 3_600.0), ("t/s", 1.0)])
 def test_the_name_of_a_time_column_says_its_unit_behind_a_slash_too(tmp_path: Path, name: str, unit_s: float) -> None:
     text = f"{name},load\n" + "".join(f"{k * 3_600 / unit_s:.0f},{5 + k % 3}\n" for k in range(9))
