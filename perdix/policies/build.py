@@ -1,6 +1,7 @@
 """From a policy's name and options to the policy."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from perdix.policies.building import made_of
@@ -35,10 +36,8 @@ POLICIES: Mapping[str, tuple[type[Strict], Callable[[Any], Policy]]] = {
     "visp": (VispOptions, Visp),
 }
 
-
-def build_policy(name: str, options: Mapping[str, Any] | None = None, beside: Collection[str] = ()) -> Policy:
-    """Return the policy ``name`` with ``options``; raises as :func:`~perdix.policies.building.made_of`."""
-    return made_of(POLICIES, name, options, beside)
+# Takes a name, its options, and those beside them as :func:`~perdix.policies.building.made_of`
+build_policy = partial(made_of, POLICIES)
 
 
 def check_policy(settings: PolicySettings) -> None:

@@ -15,7 +15,7 @@ Made = TypeVar("Made")
 def made_of(
     table: Mapping[str, tuple[type[Strict], Callable[[Any], Made]]],
     name: str,
-    options: Mapping[str, Any] | None,
+    options: Mapping[str, Any] | None = None,
     beside: Collection[str] = (),
 ) -> Made:
     """Return what ``table`` makes of ``name`` and ``options``.

@@ -1,6 +1,7 @@
 """From a policy's name and options to the policy that sizes operators."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from perdix.policies.building import made_of
@@ -20,9 +21,5 @@ DATAFLOW_POLICIES: Mapping[str, tuple[type[Strict], Callable[[Any], DataflowPoli
     "static": (StaticOptions, Static),
 }
 
-
-def build_dataflow_policy(
-    name: str, options: Mapping[str, Any] | None = None, beside: Collection[str] = ()
-) -> DataflowPolicy:
-    """Return the policy ``name`` with ``options``; raises as :func:`~perdix.policies.building.made_of`."""
-    return made_of(DATAFLOW_POLICIES, name, options, beside)
+# Takes a name, its options, and those beside them as :func:`~perdix.policies.building.made_of`
+build_dataflow_policy = partial(made_of, DATAFLOW_POLICIES)

@@ -1,6 +1,7 @@
 """From a policy's name and options to the policy that leases hosts."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from perdix.policies.building import made_of
@@ -16,9 +17,5 @@ HOSTS_POLICIES: Mapping[str, tuple[type[Strict], Callable[[Any], HostsPolicy]]] 
     "threshold": (ThresholdOptions, Threshold),
 }
 
-
-def build_hosts_policy(
-    name: str, options: Mapping[str, Any] | None = None, beside: Collection[str] = ()
-) -> HostsPolicy:
-    """Return the policy ``name`` with ``options``; raises as :func:`~perdix.policies.building.made_of`."""
-    return made_of(HOSTS_POLICIES, name, options, beside)
+# Takes a name, its options, and those beside them as :func:`~perdix.policies.building.made_of`
+build_hosts_policy = partial(made_of, HOSTS_POLICIES)
