@@ -32,7 +32,7 @@ from perdix.telemetry.partitions import safe_key
 from perdix.telemetry.queries import SeriesMap, load_series_map
 from perdix.telemetry.spark.cluster import cause_of
 from perdix.telemetry.spark.source import ReadOptions, staged
-from perdix.telemetry.staged_export import ExportPart, Receipt, stage_part
+from perdix.telemetry.staged_export import ExportPart, Receipt
 from perdix.telemetry.tables import QUARANTINE, SERIES, SOURCES, TABLES, TIMESTAMP
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ def _stage(
     if not parts:
         return {}
     try:
-        receipts = staged(spark, _tasks(parts), staging, options, stage_part)
+        receipts = staged(spark, _tasks(parts), staging, options)
     except Exception:  # a file took its Python worker down with it: find it, and read the others
         spark.range(1).count()  # raises when it is Spark itself that is gone
         return _one_by_one(spark, parts, staging, options)
@@ -173,7 +173,7 @@ def _one_by_one(
     for source in dict.fromkeys(part.source for part in parts):
         mine = [part for part in parts if part.source == source]
         try:
-            found[source] = staged(spark, [mine], staging, options, stage_part)
+            found[source] = staged(spark, [mine], staging, options)
         except Exception as error:
             found[source] = f"Spark could not read it: {cause_of(error)}"
     return found

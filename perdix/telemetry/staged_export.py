@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from perdix.settings.stored import restored
 from perdix.telemetry.exports.naming import Hint, Naming
 from perdix.telemetry.exports.reading import ExportReading, file_stem
 from perdix.telemetry.exports.records import Limits, NamedSeries
@@ -70,10 +71,7 @@ class Receipt:
     @classmethod
     def from_json(cls, text: str) -> Receipt:
         """Return the receipt that :meth:`to_json` wrote."""
-        fields = json.loads(text)
-        found = (JobSpan(*span) for span in fields["job_spans"])
-        spans = [span._replace(stretch=Stretch(*span.stretch)) for span in found]
-        return cls(**{**fields, "job_spans": spans})
+        return restored(cls, json.loads(text))
 
 
 def stage_part(part: ExportPart, staging: Path, series_map: SeriesMap, hint: Hint, limits: Limits) -> Receipt:

@@ -196,7 +196,7 @@ def test_a_file_that_kills_its_worker_costs_only_itself(spark, lake, tmp_path, m
             os._exit(7)
         return stage_part(part, *how)
 
-    monkeypatch.setattr("perdix.telemetry.ingest.stage_part", killing)
+    monkeypatch.setattr("perdix.telemetry.spark.source.stage_part", killing)
     for name in ("a.json", "killer.json", "z.json"):
         (tmp_path / name).write_bytes(query_range([around_midnight(name)]))
     report = ingest(spark, lake, [tmp_path / name for name in ("a.json", "killer.json", "z.json")], "job")

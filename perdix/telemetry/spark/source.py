@@ -8,22 +8,20 @@ the code as it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from perdix.telemetry.exports.naming import Hint
 from perdix.telemetry.exports.records import Limits
 from perdix.telemetry.queries import SeriesMap
-from perdix.telemetry.staged_export import ExportPart, Receipt
+from perdix.telemetry.staged_export import ExportPart, Receipt, stage_part
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-Stage: TypeAlias = Callable[[ExportPart, Path, SeriesMap, Hint, Limits], Receipt]
 
 
 @dataclass(frozen=True)
@@ -36,16 +34,17 @@ class ReadOptions:
 
 
 def staged(
-    spark: SparkSession, tasks: Sequence[Sequence[ExportPart]], staging: Path, options: ReadOptions, stage: Stage
+    spark: SparkSession, tasks: Sequence[Sequence[ExportPart]], staging: Path, options: ReadOptions
 ) -> list[Receipt]:
-    """Run ``stage`` on every part, a Spark task for each of ``tasks``; every task must reach the folder ``staging``."""
+    """Stage every part, a Spark task for each of ``tasks``; every task must reach the folder ``staging``."""
     folder = staging.absolute()
 
     def receipts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             parts = [part for index in batch.column(0).to_pylist() for part in tasks[index]]
-            found = [stage(part, folder, options.series_map, options.hint, options.limits).to_json() for part in parts]
-            yield pa.RecordBatch.from_arrays([pa.array(found, pa.string())], names=["receipt"])
+            found = [stage_part(part, folder, options.series_map, options.hint, options.limits) for part in parts]
+            texts = pa.array([receipt.to_json() for receipt in found], pa.string())
+            yield pa.RecordBatch.from_arrays([texts], names=["receipt"])
 
     frame = spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(receipts, "receipt string")
     return [Receipt.from_json(row["receipt"]) for row in frame.collect()]
