@@ -253,7 +253,8 @@ class Memory:
             "first_s": self.first_s,
             "asked": self.asked and [self.asked.at_s, dict(self.asked.parallelism)],
             "samples": [
-                [sample.at_s, {name: _of_measured(m) for name, m in sample.vertices.items()}] for sample in self.samples
+                [sample.at_s, {name: finite_or_null([*vars(m).values()]) for name, m in sample.vertices.items()}]
+                for sample in self.samples
             ],
             "history": {
                 name: [finite_or_null(value) for value in several] for name, several in self.state.history.items()
@@ -285,26 +286,13 @@ class Memory:
         )
 
 
-def _of_measured(measured: Measured) -> list[float | None]:
-    values = (
-        measured.records_in,
-        measured.records_out,
-        measured.load,
-        measured.in_per_s,
-        measured.busy_ms,
-        measured.lag,
-        measured.observed_per_s,
-    )
-    return finite_or_null(values)
-
-
 def _sample(values: Sequence[Any]) -> Sample:
     return Sample(number(values[0]), {str(name): _measured(measured) for name, measured in values[1].items()})
 
 
 def _measured(values: Sequence[Any]) -> Measured:
-    records_in, records_out, load, in_per_s, busy_ms, lag, observed_per_s = (null_as_nan(value) for value in values)
-    return Measured(records_in, records_out, load, in_per_s, busy_ms, lag, observed_per_s)
+    known = {name: null_as_nan(value) for name, value in zip(Measured.__dataclass_fields__, values, strict=True)}
+    return Measured(**known)
 
 
 def counters_of(sample: Sample | None, name: str) -> tuple[float, float, float]:

@@ -18,12 +18,16 @@ from perdix.replay.document import (
     write_tables,
 )
 from perdix.replay.operators.campaign import DataflowCampaign, DataflowSetup
-from perdix.replay.operators.outcome import DataflowOutcome, DataflowPlayed, Phase
+from perdix.replay.operators.outcome import DataflowOutcome, DataflowPlayed
 
 SCHEMA = "perdix.replay-dataflow/1"
 FIGURES = (
     "steps", "oscillations", "converged_s", "instance_seconds", "instance_ratio", "achieved", "back_pressured",
     "lag_maximum", "lag_at_end", "wall_s",
+)  # fmt: skip
+PHASE = (
+    "from_s", "until_s", "target_per_s", "steps", "path", "optimum", "overshoot", "converged_s", "achieved",
+    "back_pressured", "oscillations",
 )  # fmt: skip
 
 
@@ -89,7 +93,7 @@ def result(outcome: DataflowOutcome) -> dict[str, Any]:
         "back_pressured": outcome.back_pressured,
         "lag_maximum": outcome.lag_maximum_records,
         "lag_at_end": outcome.lag_at_end_records,
-        "phases": [_phase(phase) for phase in outcome.phases],
+        "phases": [{name: getattr(phase, name) for name in PHASE} for phase in outcome.phases],
         "decisions": [
             {name: value for name, value in asdict(decision).items() if name != "changed"}
             for decision in outcome.decisions
@@ -138,20 +142,4 @@ def _summary(policy: str, results: Sequence[Mapping[str, Any]]) -> dict[str, Any
         "converged": sum(row["converged_s"] is not None for row in results),
         "ends": ends,
         **known_spreads(results, FIGURES),
-    }
-
-
-def _phase(phase: Phase) -> dict[str, Any]:
-    return {
-        "from_s": phase.from_s,
-        "until_s": phase.until_s,
-        "target_per_s": dict(phase.target_per_s),
-        "steps": phase.steps,
-        "path": [dict(step) for step in phase.path],
-        "optimum": phase.optimum,
-        "overshoot": phase.overshoot,
-        "converged_s": phase.converged_s,
-        "achieved": phase.achieved,
-        "back_pressured": phase.back_pressured,
-        "oscillations": phase.oscillations,
     }
