@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from perdix.telemetry.alignment import align
 from perdix.telemetry.exports.naming import Hint, HintError
 from perdix.telemetry.exports.time_text import parse_times
 
@@ -133,8 +134,8 @@ def test_a_count_beside_the_values_of_a_long_table_is_no_label(read, workers):
 
 def test_errors_that_come_late_in_a_long_table_are_no_label(read):
     """The first block of a file is small, and had none; those after it were a series of their own."""
-    lines = (f"{1677064200 + 15 * k},lag,5,{int(k > 9_000 and k % 7 == 0)}\n" for k in range(10_000))
-    named, reading = read(f"ts,metric,value,errors\n{''.join(lines)}".encode(), "lag.csv", Hint("consumer_lag_records"))
+    lines = (f"{1677064200 + 15 * k},cpu_load,0.5,{int(k > 9_000 and k % 7 == 0)}\n" for k in range(10_000))
+    named, reading = read(f"ts,metric,value,errors\n{''.join(lines)}".encode())
     assert {s.series.labels.get("errors") for s in named} <= {"0", None}
     assert sum(len(s.series) for s in named if s.series.labels) < 9_000
     assert reading.remarks == ["column 'errors' is left out: it does not distinguish series"]
@@ -441,6 +442,14 @@ def test_a_hint_tells_the_metric_and_the_zone(read):
 def test_a_hint_does_not_rename_what_has_a_known_name(read):
     named, _ = read(b"ts,metric,value\n1677064200,scale_out,5\n1677064200,mine,6\n", "x.csv", Hint("workload_per_s"))
     assert [s.series.metric for s in named] == ["scale_out", "workload_per_s"]
+
+
+def test_series_of_several_names_that_a_hint_names_are_several(read):
+    """As legends of Grafana: without labels they were one, of which the last counted at each time."""
+    rows = "".join(f"tm-{w};{1677064200 + 15 * k};{100 + w}\n" for k in range(3) for w in range(2))
+    named, _ = read(f"Series;Time;Value\n{rows}".encode(), "x.csv", Hint("throughput_per_s"))
+    window = align("x", [row.series for row in named], 1677064185, 1677064230, 15)
+    assert window.worker_metric("throughput_per_s").tolist() == [[201.0]] * 3
 
 
 @pytest.mark.parametrize("hint", [{"metric": "cpu"}, {"timezone": "Mars/Olympus"}, {"timezone": "../etc/passwd"}])

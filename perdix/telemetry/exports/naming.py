@@ -66,14 +66,16 @@ class Naming:
 
     def name(self, raw: RawSeries) -> NamedSeries:
         """Return ``raw`` under its canonical name, in the canonical unit."""
-        labels = {storable(name): storable(value) for name, value in raw.labels.items()}
-        raw = self._titled(replace(raw, name=storable(raw.name), labels=labels))
+        storable_labels = {storable(name): storable(value) for name, value in raw.labels.items()}
+        raw = self._titled(replace(raw, name=storable(raw.name), labels=storable_labels))
         mapped = canonical(raw, self.file_stem, self.hint, self.series_map)
         own = raw.name or raw.labels.get(COLUMN, "") or "unnamed"
         metric, worker, kind = (mapped.metric, mapped.worker, mapped.kind) if mapped else (own, None, raw.kind)
         scale = mapped.scale if mapped else 1.0
         values = raw.values if scale == 1.0 else raw.values * scale
-        series = Series(metric, worker, raw.times_ms, values, raw.labels, kind)
+        hinted = mapped and raw.name and not self.series_map.canonical(raw.name, raw.labels)
+        labels = {**raw.labels, COLUMN: raw.name} if hinted else raw.labels  # what distinguishes it from its like
+        series = Series(metric, worker, raw.times_ms, values, labels, kind)
         return NamedSeries(series, raw.name, series_id(metric, raw.name, raw.labels), mapped is not None)
 
     def _titled(self, raw: RawSeries) -> RawSeries:
