@@ -38,20 +38,20 @@ def features(series: Values, start_s: float, cell_s: float, origins: Indices, le
         inside = (cells >= 0) & (cells < known)
         return np.where(inside, series[np.clip(cells, 0, len(series) - 1)], np.nan)
 
-    def mean(ends: Indices, length: int) -> Values:
+    def mean(ends: Indices, length: int, known: Indices) -> Values:
         begins = ends - length
         value = (sums[np.clip(ends, 0, len(series))] - sums[np.clip(begins, 0, len(series))]) / length
-        return np.where(begins >= 0, value, np.nan)
+        return np.where((begins >= 0) & (ends <= known), value, np.nan)
 
     recent = np.lib.stride_tricks.sliding_window_view(series, LAGS)[origins - LAGS]
     of_origin = [recent[:, lag] - newest for lag in range(LAGS - 1)]
-    of_origin += [mean(origins, length) - newest for length in (*WINDOWS, day)]
+    of_origin += [mean(origins, length, origins) - newest for length in (*WINDOWS, day)]
     of_origin += [recent.max(axis=1) - newest, recent.min(axis=1) - newest, recent.std(axis=1)]
     of_origin += [np.abs(np.diff(recent, axis=1)).mean(axis=1)]
     short = LAGS // 4
     for days in (1, 7):
-        of_origin.append(mean(origins, short) - mean(origins - days * day, short))
-        of_origin.append(mean(origins, day) - mean(origins - days * day, day))
+        of_origin.append(mean(origins, short, origins) - mean(origins - days * day, short, origins))
+        of_origin.append(mean(origins, day, origins) - mean(origins - days * day, day, origins))
 
     known, base = origins[:, None], newest[:, None]
     of_target: list[Values] = []
@@ -59,7 +59,7 @@ def features(series: Values, start_s: float, cell_s: float, origins: Indices, le
         same = at(targets - days * day, known)
         of_target += [same - base, same - at(origins - 1 - days * day, origins)[:, None]]
     for days in (1, 7):
-        of_target.append(mean(targets - days * day + short // 2 + 1, 2 * (short // 2) + 1) - base)
+        of_target.append(mean(targets - days * day + short // 2 + 1, 2 * (short // 2) + 1, known) - base)
     back = np.stack([at(targets - days * day, known) for days in range(1, PROFILE_DAYS + 1)])
     counts = np.isfinite(back).sum(axis=0)
     profile = np.divide(np.nansum(back, axis=0), counts, out=np.full(targets.shape, np.nan), where=counts > 0)

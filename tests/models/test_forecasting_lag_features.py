@@ -13,11 +13,12 @@ HOUR_S = 3600.0
 SERIES = np.random.default_rng(0).normal(size=24 * 9)
 
 
-@given(st.integers(LAGS, len(SERIES) - 12), st.floats(-1e6, 1e6))
-def test_what_comes_after_the_origin_changes_nothing(origin, poison):
+@given(st.integers(LAGS, len(SERIES) - 24), st.floats(-1e6, 1e6), st.sampled_from([12, 24]))
+def test_what_comes_after_the_origin_changes_nothing(origin, poison, leads):
+    """Nor a day ahead, whose last hours have theirs of the day before at the origin."""
     poisoned = SERIES.copy()
     poisoned[origin:] = poison
-    clean, dirty = (features(each, 0.0, HOUR_S, np.array([origin]), 12) for each in (SERIES, poisoned))
+    clean, dirty = (features(each, 0.0, HOUR_S, np.array([origin]), leads) for each in (SERIES, poisoned))
     assert np.array_equal(clean, dirty, equal_nan=True)
 
 
