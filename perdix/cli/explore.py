@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 CAUGHT_UP_PARTS = 48
 _CLOCK = re.compile(r"[^-W\d]\d\d(:?\d\d)?(:?\d\d)?")  # of a moment in ISO 8601: minutes and seconds
+_WEEK = re.compile(r"-?W\d\d$")  # without a day: would be taken for its Monday
 INGEST_FIRST = "ingest its exports first: perdix ingest FILES --job NAME"
 
 
@@ -289,7 +290,7 @@ def jobs(as_json: JsonOption = False) -> None:
 def _moment(text: str) -> float:
     """Return epoch seconds, of a day, hour or minute its end: whoever asks so means what was decided within it."""
     try:
-        moment = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(_WEEK.sub("", text))
     except ValueError:
         raise UserError(f"--at {text}: not a moment; write it as 2026-01-31T03:12Z") from None
     if moment.year > LAST_YEAR:
