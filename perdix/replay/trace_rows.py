@@ -142,7 +142,7 @@ def _refuse_row_numbers(path: Path, name: str | None, rows: Rows) -> None:
         raise SettingsError(
             f"{path}: {rows.unit} {place}: {what} falls; sort the rows by it if it is a time, else {fix}"
         )
-    by_one = bool((steps == 1.0).all())
+    by_one = bool((steps == 1.0).all() or (steps == np.diff(rows.places)).all())  # with rows that lack a rate
     if (by_one or name in NUMBERS) and (rows.times_s == np.round(rows.times_s)).all():
         raise SettingsError(
             f"{path}: {rows.unit} {rows.places[0]}: {what} numbers the rows ({rows.times_s[0]:.0f}, "

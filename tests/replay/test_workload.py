@@ -555,6 +555,18 @@ def test_times_beside_a_column_that_numbers_the_rows(tmp_path: Path, number: str
         recorded(path, step_s=60.0)
 
 
+@pytest.mark.parametrize("missing", ["", "null", "NA"])
+def test_row_numbers_are_no_times_either_where_a_rate_is_missing(tmp_path: Path, missing: str) -> None:
+    """They were read as seconds: days of hours passed in a minute and a half."""
+    lines = [f"{k},{missing if k == 4 else 5 + k % 3}\n" for k in range(90)]
+    path = written(tmp_path, "k,load\n" + "".join(lines))
+    with pytest.raises(SettingsError, match="the column 'k' numbers the rows"):
+        recorded(path)
+    assert recorded(path, step_s=3_600.0).length_s == 90 * 3_600.0
+    seconds = written(tmp_path, "k,load\n" + "".join(line for k, line in enumerate(lines) if k != 4))
+    assert recorded(seconds).length_s == 90.0, "who leaves a number out does not number the rows"
+
+
 @pytest.mark.parametrize("number", ["index", "idx", "step", "n"])
 def test_a_column_that_numbers_the_rows_may_stand_after_the_time(tmp_path: Path, number: str) -> None:
     """It was read as the load, which then was a ramp; where there is no other number, it is one of them."""
