@@ -199,8 +199,9 @@ def _parquet(path: Path, content: bytes) -> tuple[list[str], list[Row]]:
 def _columns(path: Path, names: Sequence[str], rows: Sequence[Row]) -> tuple[int, int]:
     """Return where times and rates are: by name, else the first that looks like times and the first number after.
 
-    Where times are last, as the index of a pandas table in Parquet, it is the first number before. A date looks more
-    like a time than a number does, which may number the rows; so does one right behind that, which names its unit.
+    Where times are last, but for what numbers the rows, as the index of a pandas table in Parquet, it is the first
+    number before. A date looks more like a time than a number does, which may number the rows; so does one right behind
+    that, which names its unit.
     """
     place, cells = rows[0]
     by_name = time_column(names)
@@ -220,11 +221,10 @@ def _columns(path: Path, names: Sequence[str], rows: Sequence[Row]) -> tuple[int
         )
     if time_at is None:
         raise SettingsError(f"{path}:{place}: no time in {_shown(cells)}; {FIX}")
-    last = time_at == len(cells) - 1
-    numbers = (
-        k for k in _numeric(cells) if k > time_at or (last and k < time_at and names and names[k] not in NUMBERS)
-    )
-    first = min(numbers, key=lambda k: bool(names) and names[k] in NUMBERS, default=None)
+    number_rows = {k for k, name in enumerate(names) if name in NUMBERS}
+    last = bool(names) and number_rows.issuperset(range(time_at + 1, len(cells)))
+    numbers = (k for k in _numeric(cells) if k > time_at or (last and k < time_at and k not in number_rows))
+    first = min(numbers, key=number_rows.__contains__, default=None)
     rate_at = first if named is None else named
     if rate_at is None:
         raise SettingsError(f"{path}:{place}: no rate beside the time in {_shown(cells)}; {FIX}")

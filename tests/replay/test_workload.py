@@ -573,6 +573,8 @@ def test_a_column_that_numbers_the_rows_may_stand_after_the_time(tmp_path: Path,
     lines = [f"{60 * k},{k},{5 + k % 3}\n" for k in range(9)]
     trace = recorded(written(tmp_path, f"time,{number},load\n" + "".join(lines)))
     assert (trace.rates.tolist(), trace.notes) == ([5.0, 6.0, 7.0] * 3, ("read from the column 'load'",))
+    before = "".join(f"{5 + k % 3},{60 * k},{k}\n" for k in range(9))
+    assert recorded(written(tmp_path, f"load,time,{number}\n{before}")).rates.tolist() == [5.0, 6.0, 7.0] * 3
     alone = written(tmp_path, f"time,{number}\n" + "".join(f"{60 * k},{5 + k % 3}\n" for k in range(9)))
     assert recorded(alone).rates.tolist() == [5.0, 6.0, 7.0] * 3
 
