@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from perdix.policies.forecast_quantile import ForecastQuantile
 from perdix.settings.strict import Strict
@@ -37,8 +37,6 @@ class DaedalusOptions(Strict):
     holds, what runs is kept if less will wait so than after a rescale. When absent the delay weighs nothing, as in the
     paper.
     """
-
-    model_config = ConfigDict(allow_inf_nan=False)
 
     recovery_time_s: Annotated[float, Field(gt=0)] | None = None
     grace_s: Annotated[float, Field(ge=0)] = 180.0

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from perdix.policies import useful_time
 from perdix.policies.contract import Candidate, Decision, Reason, Situation
@@ -38,8 +38,6 @@ class GlobalDs2Options(Strict):
     ``ignored_out``, ``ignored_in``: changes of at most this many instances are not worth a rescale. The program ignores
     one instance fewer.
     """
-
-    model_config = ConfigDict(allow_inf_nan=False)
 
     policy_interval_s: Annotated[float, Field(gt=0, le=86_400)] = 10.0
     warm_up_s: Annotated[float, Field(ge=0, le=86_400)] = 30.0

@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from perdix.policies.contract import Candidate, Decision, Reason, Situation
 from perdix.policies.holding import hold
@@ -32,8 +32,6 @@ class HpaOptions(Strict):
     ``out_percent``, ``out_workers``, ``in_percent``: what each ``period_s`` may change at most; out is the greater of
     the two.
     """
-
-    model_config = ConfigDict(allow_inf_nan=False)
 
     target_cpu: Annotated[float, Field(gt=0, le=1)] = 0.8
     cpu_request: Annotated[float, Field(gt=0, le=1)] = 1.0

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from perdix.models.forecasting.contract import Forecast
 from perdix.models.mixes.problem import Problem, Sizes
@@ -43,8 +43,6 @@ class MixOptions(Strict):
     ``exact_candidates``: most mixes per epoch up to which the plan is certain to be the cheapest; beyond, it is a good
     one.
     """
-
-    model_config = ConfigDict(allow_inf_nan=False)
 
     epoch_s: Annotated[float, Field(ge=1, le=86_400)] = 300.0
     horizon_s: Annotated[float, Field(ge=1, le=7 * 86_400)] = 900.0

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from perdix.models.forecasting.contract import Forecast
 from perdix.models.forecasting.projected_rate import projected_rate_per_s
@@ -47,8 +47,6 @@ class PhoebeOptions(Strict):
     ``least_saving``: share of the workers that scaling in must save to be worth a stop, and.
     ``ignored_in``: more than this many of them. The paper's program ignores two workers, the paper none.
     """
-
-    model_config = ConfigDict(allow_inf_nan=False)
 
     recovery_time_s: Annotated[float, Field(gt=0)] | None = None
     evaluation_s: Annotated[float, Field(gt=0, le=86_400)] = 600.0

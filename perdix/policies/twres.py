@@ -5,7 +5,7 @@ from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import ConfigDict, Field
+from pydantic import Field
 from scipy.optimize import nnls
 
 from perdix.models.forecasting.projected_rate import projected_rate_per_s
@@ -21,8 +21,6 @@ from perdix.telemetry.window import Values
 
 class TwresOptions(Strict):
     """Options of the policy; the defaults are those of Phoebe's experiments."""
-
-    model_config = ConfigDict(allow_inf_nan=False)
 
     latency_ms: Annotated[float, Field(gt=0)] = 2_000.0  # constraint of the latency: above it, one worker is added
     # evaluation_s, horizon_s, bins: as of the policy ``phoebe``: the paper gives both the same

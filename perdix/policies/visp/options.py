@@ -2,7 +2,7 @@
 
 from typing import Annotated, Self
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from perdix.policies.forecast_quantile import ForecastQuantile
 from perdix.policies.hosts.billing_unit import UNIT_SHARE
@@ -40,8 +40,6 @@ class VispOptions(Strict):
     ``quantile``, ``lead_s``: with ``forecast``: the quantile decided on (the mean when ``None``), and how far ahead
     workers are added.
     """
-
-    model_config = ConfigDict(allow_inf_nan=False)
 
     worker_cpu_cores: Positive = 1.0
     worker_memory_mb: Positive = 1_792.0

@@ -10,6 +10,12 @@ from pydantic import BaseModel, ConfigDict, Field, RootModel
 OVER = frozenset({"FAILED", "CANCELED", "FINISHED"})
 
 
+class Renamed(BaseModel):
+    """An answer some of whose fields have names of our own."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+
 class Summary(BaseModel):
     """One job of the overview."""
 
@@ -24,10 +30,8 @@ class Overview(BaseModel):
     jobs: list[Summary]
 
 
-class Vertex(BaseModel):
+class Vertex(Renamed):
     """One vertex of a job: operators that are chained together."""
-
-    model_config = ConfigDict(populate_by_name=True)
 
     id: str
     name: str
@@ -104,13 +108,11 @@ class Job(BaseModel):
         return sum(widest.values())
 
 
-class SubtaskMetrics(BaseModel):
+class SubtaskMetrics(Renamed):
     """What one subtask has done since it began; times in ms.
 
     Until the JobManager has heard of it, every figure is 0 and ``complete`` is false.
     """
-
-    model_config = ConfigDict(populate_by_name=True)
 
     read: float = Field(alias="read-records")
     written: float = Field(alias="write-records")
@@ -120,10 +122,8 @@ class SubtaskMetrics(BaseModel):
     back_pressured_ms: float = Field(alias="accumulated-backpressured-time")
 
 
-class Subtask(BaseModel):
+class Subtask(Renamed):
     """One subtask; another attempt begins at another time."""
-
-    model_config = ConfigDict(populate_by_name=True)
 
     start_ms: int = Field(alias="start-time")
     metrics: SubtaskMetrics
@@ -135,10 +135,8 @@ class Subtasks(BaseModel):
     subtasks: list[Subtask]
 
 
-class PlacedSubtask(BaseModel):
+class PlacedSubtask(Renamed):
     """Where one subtask is."""
-
-    model_config = ConfigDict(populate_by_name=True)
 
     subtask: int
     worker: str = Field(default="", alias="taskmanager-id")
@@ -171,18 +169,14 @@ class MetricSums(RootModel[list[MetricSum]]):
     """Metrics over all subtasks of a vertex."""
 
 
-class Slots(BaseModel):
+class Slots(Renamed):
     """What the cluster has."""
-
-    model_config = ConfigDict(populate_by_name=True)
 
     total: int = Field(alias="slots-total")
 
 
-class Bounds(BaseModel):
+class Bounds(Renamed):
     """How many subtasks a vertex may have."""
-
-    model_config = ConfigDict(populate_by_name=True)
 
     lower: int = Field(alias="lowerBound")
     upper: int = Field(alias="upperBound")
@@ -217,10 +211,8 @@ class Configuration(RootModel[list[Setting]]):
         return {pair.key: pair.value for pair in self.root}
 
 
-class Version(BaseModel):
+class Version(Renamed):
     """Which Flink answers."""
-
-    model_config = ConfigDict(populate_by_name=True)
 
     version: str = Field(alias="flink-version")
 
@@ -237,10 +229,8 @@ class CheckpointConfig(BaseModel):
     interval: int
 
 
-class Triggered(BaseModel):
+class Triggered(Renamed):
     """A checkpoint that was asked for."""
-
-    model_config = ConfigDict(populate_by_name=True)
 
     id: str = Field(alias="request-id")
 
@@ -251,10 +241,8 @@ class Stage(BaseModel):
     id: str
 
 
-class CheckpointOutcome(BaseModel):
+class CheckpointOutcome(Renamed):
     """What came of a checkpoint; of one that failed, why."""
-
-    model_config = ConfigDict(populate_by_name=True)
 
     id: int | None = Field(default=None, alias="checkpointId")
     failure: dict[str, object] | None = Field(default=None, alias="failureCause")
