@@ -13,6 +13,7 @@ from perdix.models.recovery.downtime import IN_S, Downtimes, rescaled
 from perdix.models.recovery.normal import Normal
 from perdix.models.recovery.observation import RESUMED, TIMEOUT_S, Recovered, RecoveryWatch, TimedOut
 from perdix.policies.contract import Reason
+from perdix.settings.stored import restored
 from perdix.telemetry import metrics
 from perdix.telemetry.query_text import rate_window_s
 from perdix.telemetry.uptime import last_start_s
@@ -122,21 +123,9 @@ class Watching:
         """Rebuild from :meth:`to_state`. Raises ``ValueError`` or ``KeyError`` when a part is missing."""
         over, watch = state.get("over"), RecoveryWatch.from_state(state["watch"])
         newest_s = watch.samples[-1][0] if watch.samples else watch.at_s
-        return cls(
-            watch,
-            int(state["from_scale_out"]),
-            int(state["scale_out"]),
-            state["decision_id"],
-            state["predicted_s"],
-            bool(state.get("inward", int(state["scale_out"]) < int(state["from_scale_out"]))),
-            float(state.get("waiting_records", 0.0)),
-            bool(state.get("back", False)),
-            None if over is None else Over.from_state(over),
-            bool(state.get("learnt", False)),
-            float(state.get("read_s", newest_s)),
-            float(state.get("known_s", newest_s)),
-            float(state.get("missed_s", 0.0)),
-        )
+        former = {"inward": state["scale_out"] < state["from_scale_out"], "read_s": newest_s, "known_s": newest_s}
+        parts = {"watch": watch, "over": None if over is None else Over.from_state(over)}
+        return restored(cls, {**former, **state, **parts})
 
 
 @dataclass(frozen=True)
