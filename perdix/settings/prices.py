@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 from perdix.settings.home import conf_part
 from perdix.settings.nearest_name import meant
 from perdix.settings.strict import Positive, Strict
-from perdix.settings.yaml_files import SettingsError, known_names, load_model
+from perdix.settings.yaml_files import SettingsError, known_names, load_known
 
 Share = Annotated[float, Field(ge=0, lt=1)]
 
@@ -99,14 +99,9 @@ def load_prices(name: str, folder: Path | None = None) -> PriceList:
 
     Raises ``SettingsError``, naming file, line and fix; for a name that is not known, the nearest that is.
     """
-    names = price_list_names(folder)
-    path = (folder or conf_part("prices")) / f"{name}.yaml"
-    if name not in names:
-        path = Path(name)
-        if path.suffix not in (".yaml", ".yml") or not path.exists():
-            there = meant(name, names, f"known: {', '.join(names) or 'none'}")
-            raise SettingsError(f"prices '{name}': no such list, and no YAML file; {there}")
-    prices = load_model(path, PriceList, name=path.stem)
-    if prices.name != path.stem:
-        raise SettingsError(f"{path}: the list is named '{prices.name}'; rename the file or drop the key 'name'")
+    folder = folder or conf_part("prices")
+    prices = load_known(name, folder, PriceList, "price list")
+    if prices.name != Path(name).stem:
+        where = name if Path(name).suffix else folder / f"{name}.yaml"
+        raise SettingsError(f"{where}: the list is named '{prices.name}'; rename the file or drop the key 'name'")
     return prices

@@ -49,14 +49,15 @@ def load_model(path: Path, model: type[Model], **defaults: Any) -> Model:
 def load_known(name: str, folder: Path, model: type[Model], what: str) -> Model:
     """Read ``<folder>/<name>.yaml``, or the YAML file that is named, into ``model``.
 
-    Raises ``SettingsError`` as :func:`load_model`; or that there is no such ``what`` (a dataflow, for example), and
-    which there are.
+    Raises ``SettingsError`` as :func:`load_model`; or that there is no such ``what`` (a dataflow, for example), and the
+    nearest that there is, or all.
     """
     path = Path(name) if name.endswith((".yaml", ".yml")) else folder / f"{name}.yaml"
     if path.parent == folder and not path.is_file():
-        known = ", ".join(known_names(folder)) or "none"
-        raise SettingsError(f"there is no {what} '{name}' in {folder}; known: {known}")
-    return load_model(path, model, name=path.stem)
+        known = known_names(folder)
+        there = meant(name, known, f"known: {', '.join(known) or 'none'}")
+        raise SettingsError(f"there is no {what} '{name}' in {folder}; {there}")
+    return load_model(path, model, **({"name": path.stem} if "name" in model.model_fields else {}))
 
 
 def known_names(folder: Path) -> list[str]:

@@ -9,9 +9,8 @@ from typing import Annotated
 from pydantic import Field
 
 from perdix.settings.home import conf_part
-from perdix.settings.nearest_name import meant
 from perdix.settings.strict import Strict
-from perdix.settings.yaml_files import SettingsError, known_names, load_model
+from perdix.settings.yaml_files import load_known
 from perdix.twin.parameters import RandomTime, TwinParameters
 
 
@@ -26,16 +25,8 @@ class Regime(Strict):
 
 
 def load_regime(name: str, folder: Path | None = None) -> Regime:
-    """Return the regime of that name.
-
-    Raises ``SettingsError``, naming the nearest that is known, or file, line and fix.
-    """
-    folder = folder or conf_part("regimes")
-    names = known_names(folder)
-    if name not in names:
-        there = meant(name, names, f"known: {', '.join(names)}")
-        raise SettingsError(f"regime '{name}': not known; {there}")
-    return load_model(folder / f"{name}.yaml", Regime)
+    """Read the regime called ``name``, or a YAML file. Raises ``SettingsError``, naming file, line and fix."""
+    return load_known(name, folder or conf_part("regimes"), Regime, "regime")
 
 
 def under(parameters: TwinParameters, name: str, folder: Path | None = None) -> TwinParameters:

@@ -164,7 +164,7 @@ def test_the_frontier_takes_part_as_a_policy_and_all_are_held_against_it(
     [
         (["--policy", "perdix,frontier", "--hours", "48"], "the frontier is worked out for up to 24 hours"),
         (["--policy", "deadalus"], "did you mean 'daedalus'"),
-        (["--regime", "in-plcae"], "regime 'in-plcae': not known; did you mean 'in-place'?"),
+        (["--regime", "in-plcae"], "there is no regime 'in-plcae'"),
         (["--jobs", "0"], "--jobs from 1"),
         (["--hours", "0.01"], "--hours must be from 0.1"),
         (["--json", "nowhere/at/all.json"], "cannot be written (No such file or directory); name another file"),

@@ -136,7 +136,7 @@ def test_options_say_what_a_worker_is_given_and_when_hosts_go(call: Call) -> Non
         (("--prices", "visp-10", "--release", "soon"), "release 'soon': there is none; write at-once"),
         (("--prices", "visp-10", "--instance-type", "m5"), "no instance type 'm5'; known: dockerhost"),
         (("--prices", "visp-10", "--worker-memory", "9000"), "fits on no host that has 4 cores and 7,168 MB"),
-        (("--prices", "nowhere"), "prices 'nowhere': no such list"),
+        (("--prices", "nowhere"), "there is no price list 'nowhere'"),
     ],
 )
 def test_what_cannot_be_priced_is_refused_before_anything_runs(call: Call, words: tuple[str, ...], said: str) -> None:

@@ -86,5 +86,5 @@ def test_a_calibrated_job_per_measured_one_and_three_for_the_demo():
 
 def test_a_twin_that_is_not_there_is_answered_with_those_that_are(tmp_path):
     (tmp_path / "known.yaml").write_text("")
-    with pytest.raises(SettingsError, match=r"there is no twin 'unknown' in .*; known: known"):
+    with pytest.raises(SettingsError, match=r"there is no twin 'unknown' in .*; did you mean 'known'"):
         load_twin("unknown", tmp_path)
