@@ -7,11 +7,12 @@ retrain.
 
 import math
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
 from perdix.models.horizon_drift import APART_S, LEAST_FORECASTS, HorizonDrift
 from perdix.models.realised import Missed
+from perdix.settings.replacing import replace
 
 GOOD = 0.10  # Daedalus 3.2 and its program: below, a forecast is good
 USABLE = 0.25  # below, the model's own forecast is used; from here on the fallback

@@ -5,7 +5,7 @@ the same minutes, and against how it compared with last value in its own backtes
 """
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Self
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy as np
 from perdix.models.forecasting.tail import EPSILON_S
 from perdix.models.forecasting.track_record import TrackRecord
 from perdix.models.realised import Missed
+from perdix.settings.replacing import replace
 from perdix.telemetry.window import Values
 
 SMOOTHING_S = 600.0  # horizons of neighbouring forecasts overlap: each alone says little

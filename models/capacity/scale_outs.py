@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Self
 
@@ -22,6 +22,7 @@ from perdix.models.capacity.partitions import read_unevenly
 from perdix.models.capacity.reach import STALLED, Reach
 from perdix.models.capacity.skew import apart
 from perdix.models.capacity.workers import KEPT_IN_STATE, Against, Total, Workers
+from perdix.settings.replacing import replace
 from perdix.settings.stream_job import MOST_WORKERS
 from perdix.telemetry.metrics import THROUGHPUT
 from perdix.telemetry.uptime import last_start_s

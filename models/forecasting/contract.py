@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from perdix.models.forecasting.failures import NotForecastableError
+from perdix.settings.replacing import replace
 from perdix.telemetry.window import Values
 
 PROBABILITIES = (0.5, 0.8, 0.9, 0.95)

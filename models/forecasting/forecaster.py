@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Self
 
@@ -23,6 +23,7 @@ from perdix.models.forecasting.member import LEADS, Member, lead_s, stretched
 from perdix.models.forecasting.tail import Tail
 from perdix.models.forecasting.track_record import TrackRecord
 from perdix.models.forecasting.weighting import combine
+from perdix.settings.replacing import replace
 from perdix.telemetry.window import Values
 
 STATE_FORMAT = 2

@@ -6,7 +6,7 @@ Its rates are kept as short text, rounded to what matters.
 import base64
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
 
@@ -16,6 +16,7 @@ from perdix.models.forecasting.disagreement import apart
 from perdix.models.forecasting.failures import positive
 from perdix.models.forecasting.tail import EPSILON_S, Tail
 from perdix.models.forecasting.weighting import combine, relative, weights_of
+from perdix.settings.replacing import replace
 from perdix.telemetry.window import Values
 
 ORIGINS_KEPT = 240  # four hours of origins a minute apart

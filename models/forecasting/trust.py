@@ -9,7 +9,7 @@ An hour ahead (:data:`HOUR`) nobody is believed before such changes came true on
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -17,6 +17,7 @@ import numpy as np
 from perdix.models.forecasting.contract import Forecast
 from perdix.models.forecasting.failures import positive
 from perdix.models.forecasting.tail import Tail
+from perdix.settings.replacing import replace
 from perdix.telemetry.window import Values
 
 MINUTE_S = 60.0

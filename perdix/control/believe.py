@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from perdix.models.forecasting.known_events import Expected, KnownEvents
 from perdix.models.forecasting.tail import EPSILON_S, Tail
 from perdix.models.registry import CAPACITY, FORECAST, LATENCY, PERFORMANCE
 from perdix.settings.known_events import Calendar
+from perdix.settings.replacing import replace
 from perdix.settings.stream_job import Bounds
 from perdix.targets.contract import Running
 

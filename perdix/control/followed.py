@@ -5,11 +5,12 @@ The ledger knows only of what perdix asked a target for. A grace period and a bu
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from perdix.control.clock import CLOCK_BACK_S
 from perdix.control.state.store import DAY_S
+from perdix.settings.replacing import replace
 
 MOST = 1_000  # of a job that is rescaled all the time
 BACK_S = 900.0  # in which a worker that was lost comes back

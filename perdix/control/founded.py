@@ -1,7 +1,6 @@
 """What a policy that learns may do: what it learned may be wrong, and what it foresees may not be there."""
 
 import math
-from dataclasses import replace
 
 from perdix.models.forecasting.foresight import LEAST_MINUTES, MINUTE_S
 from perdix.policies.contract import Decision, Reason, Situation
@@ -10,6 +9,7 @@ from perdix.policies.late_at import LateAt
 from perdix.policies.planning.budget import Spent
 from perdix.policies.standing_still import stand_still, unforeseeable
 from perdix.policies.wording import workers
+from perdix.settings.replacing import replace
 
 LITTLE_CPU = 0.5  # of the hottest worker: below, nobody needs more workers for lack of CPU
 MUCH_CPU = 0.9  # of the hottest worker: above, more workers are needed whatever the rates say

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from perdix.models.realised import FIRST_MINUTE_S, Realised, come_true, truth_of
 from perdix.models.recovery.downtime import Downtimes
 from perdix.policies.holding import AHEAD_S
 from perdix.policies.wording import workers
+from perdix.settings.replacing import replace
 from perdix.settings.stream_job import StreamJob
 from perdix.telemetry.uptime import last_start_s
 

@@ -1,7 +1,7 @@
 """Observe: read a job's metrics, judge whether they are good enough, and say what they show."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from perdix.control.sources import BESIDE_THE_TICK_S, NEEDED_TO_DECIDE, MetricsSource, SourceError
 from perdix.models.capacity.workers import Against
 from perdix.models.forecasting.contract import Workload
+from perdix.settings.replacing import replace
 from perdix.settings.stream_job import StreamJob
 from perdix.telemetry import metrics
 from perdix.telemetry.agreement import contradicting, surroundings, understated, unexplained, unjudged

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from perdix.control.account import account
 from perdix.control.believe import coarse, foreseen
@@ -32,6 +32,7 @@ from perdix.control.state.store import DAY_S, StateStore
 from perdix.control.tenure import Tenure
 from perdix.control.tick_io import TickIO, TickReport
 from perdix.policies.contract import Decision, Reason, Situation
+from perdix.settings.replacing import replace
 from perdix.settings.stream_job import StreamJob
 from perdix.targets.advisory import AdvisoryTarget
 from perdix.targets.contract import Running, Target

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Self
 
 from perdix.policies import fading
 from perdix.policies.remembering import number, part_of
+from perdix.settings.replacing import replace
 
 LATE_PRICE = 24.0  # busy workers that a late second weighs when the usual budget is spent as fast as it is given
 USUAL_BUDGET = 0.05  # a smaller one makes each of its seconds dearer

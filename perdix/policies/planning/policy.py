@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -27,6 +26,7 @@ from perdix.policies.planning.stays import Outgrown, Stays, steady_s
 from perdix.policies.remembering import number, part_of
 from perdix.policies.standing_still import LEAST_MINUTES, WAITS, late_shares
 from perdix.policies.wording import workers
+from perdix.settings.replacing import replace
 from perdix.settings.strict import Strict
 from perdix.telemetry.window import Values
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Self
 
 from perdix.models.forecasting.foresight import HALF_LIFE, MINUTE_S
 from perdix.policies import fading
 from perdix.policies.contract import AgainstFixed
 from perdix.policies.remembering import number, part_of
+from perdix.settings.replacing import replace
 
 MEMORY_S = HALF_LIFE * MINUTE_S / math.log(2.0)  # as the minutes by which the fixed size is judged fade
 LEAST_S = 3_600.0  # faded seconds that must have been seen

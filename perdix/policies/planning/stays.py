@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 
 from perdix.models.forecasting.foresight import MINUTE_S
 from perdix.policies.remembering import number, part_of
+from perdix.settings.replacing import replace
 from perdix.telemetry.window import Values
 
 USUAL_S = 2_700.0  # before any ended
