@@ -7,7 +7,7 @@ retrain.
 
 import math
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 from perdix.models.horizon_drift import APART_S, LEAST_FORECASTS, HorizonDrift
@@ -158,4 +158,5 @@ class DriftState:
 
     def to_state(self) -> dict[str, Any]:
         """Return a JSON-serialisable state."""
-        return asdict(self)
+        horizon = {**vars(self.horizon), "errors": dict(vars(self.horizon.errors))}
+        return {**vars(self), "horizon": horizon}

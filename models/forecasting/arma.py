@@ -81,7 +81,7 @@ class Arima:
             phi, _ = self._polynomials
             moves -= _filtered([1.0], phi, np.zeros(steps), zi=state)[0]
         for level in reversed(levels[:-1]):
-            moves = level[-1] + np.cumsum(moves)
+            moves = level[-1] + moves.cumsum()
         return moves
 
     def _state_after(self, centred: Values) -> Values:

@@ -243,7 +243,7 @@ class Forecaster:
         rows = np.full((len(self.members), len(edges_s) - 1), np.nan)
         for row, member in zip(rows, self.members, strict=True):
             tail = self.tails[member.cell_s]
-            if not np.isfinite(tail.per_s).any():
+            if not tail.known:
                 continue
             try:
                 with np.errstate(all="ignore"):  # whoever runs away is tamed
@@ -254,7 +254,7 @@ class Forecaster:
 
     def tamed(self, rows: Values) -> Values:
         """Leave out the members that ran away; where nobody else is left, hold them at the highest plausible rate."""
-        highest = [float(np.nanmax(self.tails[member.cell_s].per_s, initial=0.0)) for member in self.members]
+        highest = [self.tails[member.cell_s].highest_per_s for member in self.members]
         ceilings = np.maximum(WILDEST * np.array(highest), 1.0)[:, None]
         wild = (rows > ceilings).any(axis=1, keepdims=True)
         sane = np.isfinite(rows).all(axis=1, keepdims=True) & ~wild
@@ -283,7 +283,7 @@ class Forecaster:
             raise NotForecastableError(
                 f"{self.family}: no workload measured lately to forecast from; update() with newer observations"
             ) from None
-        remembering = [tail for _, tail in sorted(self.tails.items()) if np.isfinite(tail.per_s).any()]
+        remembering = [tail for _, tail in sorted(self.tails.items()) if tail.known]
         calibration = Calibration.of(self.record, remembering[0])
         return Forecast(
             origin_s=self.end_s,

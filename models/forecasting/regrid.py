@@ -17,7 +17,7 @@ def mean_preserving(knots_s: Values, means: Values, edges_s: Values) -> Values:
     ``edges_s``: boundaries of the wanted steps, inside the knots.
     """
     amounts = np.zeros(len(knots_s))
-    np.cumsum(means * (knots_s[1:] - knots_s[:-1]), out=amounts[1:])
+    (means * (knots_s[1:] - knots_s[:-1])).cumsum(out=amounts[1:])
     before, after = np.concatenate([means[:1], means]), np.concatenate([means, means[-1:]])
     rates = (before + after) / 2
     if len(means) > 1:

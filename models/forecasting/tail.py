@@ -61,6 +61,16 @@ class Tail:
         finite = np.flatnonzero(np.isfinite(self.per_s))
         return min(self.end_s, self.start_s + self.cell_s * (finite[-1] + 1)) if len(finite) else self.start_s
 
+    @cached_property
+    def known(self) -> bool:
+        """Whether a rate of it is finite."""
+        return bool(np.isfinite(self.per_s).any())
+
+    @cached_property
+    def highest_per_s(self) -> float:
+        """The highest rate, records/s; 0 when there is none."""
+        return float(np.nanmax(self.per_s, initial=0.0))
+
     @property
     def newest_per_s(self) -> float:
         """The newest finite rate, records/s. Raises ``ValueError`` when there is none."""
@@ -227,8 +237,8 @@ def _between(own_edges_s: Values, per_s: Values, edges_s: Values) -> tuple[Value
 def _sums(edges_s: Values, per_s: Values) -> tuple[Values, Values]:
     lengths, finite = _steps(edges_s), np.isfinite(per_s)
     sums = np.zeros((2, len(per_s) + 1))
-    np.cumsum(np.where(finite, per_s, 0.0) * lengths, out=sums[0, 1:])
-    np.cumsum(np.where(finite, lengths, 0.0), out=sums[1, 1:])
+    (np.where(finite, per_s, 0.0) * lengths).cumsum(out=sums[0, 1:])
+    np.where(finite, lengths, 0.0).cumsum(out=sums[1, 1:])
     return sums[0], sums[1]
 
 

@@ -172,7 +172,7 @@ def _over(steps: int, step_s: float, workload: Values, throughput: Values, lag: 
 
 
 def _trailing_sums(values: Values, steps: int) -> Values:
-    sums = np.cumsum(values)
+    sums = values.cumsum()
     if len(values) > steps:
         return np.concatenate([sums[:steps], sums[steps:] - sums[:-steps]])
     return sums

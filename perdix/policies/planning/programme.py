@@ -121,13 +121,14 @@ def solve(sizes: Sizes, course: Course, prices: Prices, runs: int, backlog: floa
         first = max(end - together, 1)
         costs, left = steps.from_backlogs(slice(first, end), grid.levels)
         below, share = grid.places(left)
+        at = below + LEVELS * np.arange(len(sizes.workers))[:, None]
         for k in range(len(costs) - 1, -1, -1):
             if begins_s[first + k] >= HELD_S:
-                ahead.append(_best(costs[k] + grid.between(ahead[-1], below[k], share[k])))
+                ahead.append(_best(costs[k] + _between(ahead[-1], at[k], share[k])))
                 added.append(ahead[-1])
                 continue
-            kept = costs[k][:_IN] + grid.between(added[-1], below[k][:_IN], share[k][:_IN])
-            free = costs[k][::_IN] + grid.between(ahead[-1], below[k][::_IN], share[k][::_IN])
+            kept = costs[k][:_IN] + _between(added[-1], at[k][:_IN], share[k][:_IN])
+            free = costs[k][::_IN] + _between(ahead[-1], at[k][::_IN], share[k][::_IN])
             ahead.append(_best(np.stack([free[0], kept[_OUT], free[1]])))
             added.append(_best(kept))
     ahead.reverse()
@@ -220,10 +221,11 @@ class _Grid:
         low, high = self.levels[below], self.levels[below + 1]
         return below, np.minimum(np.maximum((backlogs - low) / (high - low), 0.0), 1.0)
 
-    def between(self, values: Values, below: NDArray[np.intp], share: Values) -> Values:
-        """Return values of shape ``(sizes, LEVELS)`` at places of shape ``(moves, sizes, n)``, linearly between."""
-        rows = np.arange(len(values))[:, None]
-        return np.asarray(values[rows, below] * (1.0 - share) + values[rows, below + 1] * share)
+
+def _between(values: Values, at: NDArray[np.intp], share: Values) -> Values:
+    """Return values of shape ``(sizes, LEVELS)`` linearly between places, numbered row by row, and the next ones."""
+    row = values.ravel()
+    return np.asarray(row.take(at) * (1.0 - share) + row.take(at + 1) * share)
 
 
 _STAY, _OUT, _IN = range(3)  # the moves: to keep a size, to come to it from a smaller one, from a larger one
