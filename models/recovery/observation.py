@@ -60,6 +60,8 @@ class RecoveryWatch:
     normal: Normal = field(default_factory=Normal)
     timeout_s: float = TIMEOUT_S
     settle_s: float = SETTLE_S
+    # What the job processed before the action, records/s: by how much it is overloaded is no stop. Infinite: not known
+    worked_per_s: float = math.inf
     samples: tuple[tuple[float, float, float, float], ...] = ()
     outcome: Recovered | TimedOut | None = field(default=None)
 
@@ -143,6 +145,7 @@ class RecoveryWatch:
             "normal": self.normal.to_state(),
             "timeout_s": self.timeout_s,
             "settle_s": self.settle_s,
+            "worked_per_s": self.worked_per_s if math.isfinite(self.worked_per_s) else None,
             "samples": rows,
         }
 
@@ -153,7 +156,15 @@ class RecoveryWatch:
             times = [tuple(np.nan if value is None else float(value) for value in row) for row in state["samples"]]
             samples = tuple((row[0], row[1], row[2], row[3]) for row in times)
             normal = Normal.from_state(state["normal"])
-            return cls(float(state["at_s"]), normal, float(state["timeout_s"]), float(state["settle_s"]), samples)
+            worked_per_s = state.get("worked_per_s")
+            return cls(
+                float(state["at_s"]),
+                normal,
+                float(state["timeout_s"]),
+                float(state["settle_s"]),
+                math.inf if worked_per_s is None else float(worked_per_s),
+                samples,
+            )
         except (KeyError, TypeError, IndexError) as error:
             raise ValueError(f"not the state of a recovery watch: {error!r}") from None
 
@@ -172,6 +183,7 @@ class _Course:
     times_s: Values
     workload: Values
     throughput: Values
+    due: Values  # what the job would process if nothing stopped it: what arrives, or what it took before
     excess: Values  # difference less its normal mean, records/s
     threshold: Values
     behind: Mask  # consumer lag above normal
@@ -186,7 +198,8 @@ class _Course:
         lag_limit = max(normal.lag_s.mean + normal.lag_s.sd, LAG_FLOOR_S) * np.maximum(workload, LEAST_WORKLOAD_PER_S)
         behind = np.isfinite(lag) & (lag > lag_limit)
         excess = workload - throughput - normal.difference.mean
-        return cls(times, workload, throughput, excess, threshold, behind, watch.at_s, watch.settle_s)
+        due = np.minimum(workload, watch.worked_per_s)
+        return cls(times, workload, throughput, due, excess, threshold, behind, watch.at_s, watch.settle_s)
 
     def excess_records(self, since: int, until: int) -> float:
         """Return how many more records arrived than were processed, in the samples of a slice; gaps are left out."""
@@ -194,7 +207,7 @@ class _Course:
 
     def worked_s(self, until_s: float) -> float:
         """Return for how long the job processed up to a time, seconds; gaps are left out."""
-        works = (self.throughput >= RESUMED * self.workload) & (self.times_s <= until_s)
+        works = (self.throughput >= RESUMED * self.due) & (self.times_s <= until_s)
         return float(self._steps_s[works].sum())
 
     @property
@@ -203,15 +216,15 @@ class _Course:
         return np.abs(self.excess) <= self.threshold
 
     def stop(self) -> _Stop | None:
-        """Return the first stop: throughput below half the workload, or a deficit that lasts for the settling time.
+        """Return the first stop: throughput below half of what is due, or less than that for the settling time.
 
         A job that was overloaded before it was rescaled falls behind first and stops then: the stop is what counts.
         """
-        deficit = self.excess > self.threshold
-        halted = deficit & (self.throughput < STOPPED * self.workload)
+        deficit, missing = self.excess > self.threshold, self.excess - (self.workload - self.due)
+        halted = deficit & (self.throughput < STOPPED * self.due)
         for index in np.flatnonzero(deficit).tolist():
             window = self._window(index)
-            lasting = window is not None and self.excess[window].mean() > self.threshold[window].mean()
+            lasting = window is not None and missing[window].mean() > self.threshold[window].mean()
             if not halted[index] and not lasting:
                 continue
             within: list[int] = window[halted[window]].tolist() if window is not None else []
@@ -262,9 +275,9 @@ class _Course:
         return None
 
     def recovered(self, stop: _Stop, caught_up: int) -> Recovered:
-        """Return the outcome, the job processing again after a sample below a tenth of the workload."""
+        """Return the outcome, the job processing again after a sample below a tenth of what is due."""
         part = slice(stop.index, caught_up + 1)
-        silent = self.throughput[part] < RESUMED * self.workload[part]
+        silent = self.throughput[part] < RESUMED * self.due[part]
         hidden_s = 0.0 if stop.seen else float(self.times_s[stop.index]) - stop.at_s
         if silent.any() or not stop.seen:
             downtime = hidden_s + self._stood_still_s(part, silent, hidden=not stop.seen)
@@ -276,11 +289,11 @@ class _Course:
     def _stood_still_s(self, part: slice, silent: Mask, *, hidden: bool) -> float:
         """Return for how long the job did nothing; it may stop twice, and work meanwhile on what it was given first.
 
-        Each stop counts from its first sample below half the workload to after its last below a tenth of it, and so
+        Each stop counts from its first sample below half of what is due to after its last below a tenth of it, and so
         does a gap of the metrics in which it begins or ends: a stop hides them more often than what follows it.
         ``hidden``: whether a gap of the metrics hides what was before, so that the first sample ends no usual step.
         """
-        halted = np.concatenate([[False], self.throughput[part] < STOPPED * self.workload[part], [False]])
+        halted = np.concatenate([[False], self.throughput[part] < STOPPED * self.due[part], [False]])
         firsts, lasts = np.flatnonzero(halted[1:] & ~halted[:-1]), np.flatnonzero(halted[:-1] & ~halted[1:])
         total_s = 0.0
         for first, after in zip(firsts.tolist(), lasts.tolist(), strict=True):
@@ -325,7 +338,8 @@ class _Course:
 
     def _equivalent_downtime(self, part: slice) -> float:
         """Return the downtime that would have left as much undone: for metrics that average a stop into a dip."""
-        deficit = np.maximum(self.excess[part], 0.0) / np.maximum(self.workload[part], 1e-9)
+        missing = self.excess[part] - (self.workload[part] - self.due[part])
+        deficit = np.maximum(missing, 0.0) / np.maximum(self.due[part], 1e-9)
         caught = np.flatnonzero(deficit == 0.0)
         last = caught[0] if len(caught) else len(deficit) - 1
         steps = np.diff(self.times_s[part])[:last]

@@ -172,7 +172,7 @@ def look(
     lag, timeout_s = window.job_metric(metrics.LAG.name), min(max(PATIENCE * objective_s, LEAST_S), TIMEOUT_S)
     begun = _begun(watching, normal, window, last, timeout_s)
     if begun is not None and begun is not watching:
-        begun = replace(begun, waiting_records=last_finite(lag[window.times_s <= begun.watch.at_s]) or 0.0)
+        begun = _as_before(begun, window, lag)
     watching = begun if begun is None or settled else _waiting(begun, float(window.times_s[-1]), timeout_s)
     series = (window.times_s, window.job_metric(metrics.WORKLOAD.name), stopping_throughput(window), lag)
     if watching is None:
@@ -207,6 +207,16 @@ def put_off(watched: Watched, watching: Watching | None, normal: Normal) -> Watc
     long = watching is not None and result.waited_s > TIMEOUT_S
     goes_on = watching if long else replace(ended, watch=replace(ended.watch, outcome=None))
     return Watched(goes_on, normal, watched.downtimes)
+
+
+def _as_before(begun: Watching, window: Window, lag: Values) -> Watching:
+    """Return a watch that knows what waited as it began, and what an overloaded job took before a rescale."""
+    waiting_records = last_finite(lag[window.times_s <= begun.watch.at_s]) or 0.0
+    recent = (window.times_s <= begun.watch.at_s) & (window.times_s > begun.watch.at_s - LEAST_S)
+    worked_per_s = float(np.nan_to_num(stopping_throughput(window)[recent]).max(initial=0.0))
+    known = begun.decision_id is not None and worked_per_s > 0.0
+    watch = replace(begun.watch, worked_per_s=worked_per_s) if known else begun.watch
+    return replace(begun, watch=watch, waiting_records=waiting_records)
 
 
 def _waiting(seen: Watching, now_s: float, timeout_s: float) -> Watching:

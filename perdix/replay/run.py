@@ -164,7 +164,7 @@ def job_of(case: Case) -> StreamJob:
         source_partitions=case.parameters.source.partitions,
         policy=_policy(case),
         grace_s=case.contender.grace_s,
-        target=TwinSettings(url="http://in.process"),
+        target=TwinSettings(url="http://in.process", in_place=case.parameters.restart.in_place),
         mode="act",
     )
 

@@ -20,10 +20,14 @@ class AdvisorySettings(Strict):
 
 
 class TwinSettings(Strict):
-    """A job of the digital twin that serves at ``url``."""
+    """A job of the digital twin that serves at ``url``.
+
+    ``in_place``: whether it stands for a job that Flink rescales in place, with a checkpoint for each rescale.
+    """
 
     kind: Literal["twin"] = "twin"
     url: AnyHttpUrl
+    in_place: bool = False
 
 
 class FlinkSettings(HttpAccess):

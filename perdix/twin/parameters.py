@@ -182,6 +182,8 @@ class RandomTime(Strict):
 class Restart(Strict):
     """How long the job stands still, and how it starts."""
 
+    # Whether a rescale leaves the job's processes running, as Flink's adaptive scheduler does: so its target says
+    in_place: Annotated[bool, Field(exclude_if=lambda own: not own)] = False
     out: RandomTime = RandomTime(median_s=28.0)
     in_: Annotated[RandomTime, Field(alias="in")] = RandomTime(median_s=16.0)
     failure: RandomTime = RandomTime(median_s=20.0)

@@ -17,6 +17,7 @@ from perdix.twin.parameters import RandomTime, TwinParameters
 class Regime(Strict):
     """What a planned rescale costs; each as :class:`perdix.twin.parameters.Restart` has it."""
 
+    in_place: bool = False
     out: RandomTime
     in_: Annotated[RandomTime, Field(alias="in")]
     rescale_replay_s: Annotated[int, Field(ge=0, le=3_600)]

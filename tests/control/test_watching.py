@@ -14,11 +14,13 @@ from perdix.control.watching import Watched, Watching, look, stopping_throughput
 from perdix.models.recovery.downtime import Downtimes
 from perdix.models.recovery.normal import Normal
 from perdix.policies.contract import Reason
+from perdix.replay.run import TwinSource
 from perdix.settings.stream_job import PolicySettings
-from perdix.settings.targets import FlinkSettings
+from perdix.settings.targets import FlinkSettings, TwinSettings
 from perdix.telemetry.window import Window
+from perdix.twin.emission import Scraping
 from perdix.twin.parameters import RandomTime, Restart
-from tests.control.rig import HIGH, LOW, Rig
+from tests.control.rig import HIGH, LOW, FaultySource, Rig, constant
 
 
 def test_a_failure_that_nobody_asked_for_is_watched_and_its_downtime_learnt(store: StateStore) -> None:
@@ -262,9 +264,16 @@ def test_a_stop_that_no_metric_shows_teaches_that_it_was_short() -> None:
     assert waiting.downtimes == Downtimes()
 
 
-@pytest.mark.parametrize(("target", "assumed_s"), [(FlinkSettings(url="http://127.0.0.1:8081"), 3.0), (None, 30.0)])
+@pytest.mark.parametrize(
+    ("target", "assumed_s"),
+    [
+        (FlinkSettings(url="http://127.0.0.1:8081"), 3.0),
+        (TwinSettings(url="http://127.0.0.1:8081", in_place=True), 3.0),
+        (None, 30.0),
+    ],
+)
 def test_a_flink_job_is_assumed_to_stand_still_for_as_long_as_rescales_in_place_do(
-    store: StateStore, target: FlinkSettings | None, assumed_s: float
+    store: StateStore, target: FlinkSettings | TwinSettings | None, assumed_s: float
 ) -> None:
     rig = Rig.of(store, LOW, **({} if target is None else {"target": target}))
     rig.minutes(2)
@@ -302,6 +311,23 @@ def test_a_backlog_from_before_a_rescale_in_place_is_not_taken_for_what_it_lost(
     lost = recall(store, "orders").memory.downtimes.lost
     assert lost.seen == 1.0
     assert lost.s < 3.0
+
+
+@pytest.mark.parametrize("interval_s", [15.0, 30.0])
+def test_what_an_overloaded_job_does_not_take_before_it_is_rescaled_is_no_downtime(
+    store: StateStore, interval_s: float
+) -> None:
+    """Zoo 100005-12: a second was learnt as 25, for the first sample after the request is from before it."""
+    eight = PolicySettings(name="static", options={"scale_out": 8})
+    in_place = TwinSettings(url="http://in.process", in_place=True)
+    load = np.append(constant(0.02 * HIGH, 0.5), constant(HIGH))
+    rig = Rig.of(store, load, scale_out=1, policy=eight, restart=IN_PLACE, target=in_place)
+    rig.source = FaultySource(TwinSource(rig.twin, Scraping(interval_s=interval_s, jitter_s=0.1)))
+    rig.minutes(20)
+    (entry,) = [decision for decision in store.ledger.decisions("orders") if decision.outcome]
+    assert entry.outcome is not None
+    assert "downtime_s" not in entry.outcome, "no metric shows the stop"
+    assert recall(store, "orders").memory.downtimes.out_s <= 5.0
 
 
 def test_what_follows_a_stop_that_no_metric_shows_tells_how_long_the_recovery_took() -> None:

@@ -258,6 +258,35 @@ def test_an_overload_before_a_late_stop_is_no_downtime(every):
     assert outcome.downtime_s == pytest.approx(30, abs=every)
 
 
+@pytest.mark.parametrize("overload", [3.0, 7.0, 20.0])
+@pytest.mark.parametrize("every", [5, 15, 30])
+@pytest.mark.parametrize("down", [1, 60])
+def test_a_job_that_is_rescaled_for_its_overload_stands_still_only_while_it_stops(every, overload, down):
+    """A load comes at once; a minute later more workers are asked for, which come in half a minute."""
+    few_per_s = 4_500.0
+    columns = job(stop_at=431, down=down, rate=overload * few_per_s, seconds=2_400)
+    times, workload, throughput, lag, _ = columns
+    workload[:340] = throughput[:340] = 0.2 * few_per_s
+    throughput[340:431], lag[:340] = few_per_s, 0.0
+    caught_up_from(431 + down, columns, 1.4 * overload * few_per_s)
+    means = [np.convolve(values, np.full(every, 1.0 / every))[: len(times)][::every] for values in columns[1:3]]
+    sampled = times[::every], *means, lag[::every]
+    normal = Normal().fed(*(values[times[::every] < 340] for values in sampled))
+    watch = RecoveryWatch(400.0, normal, worked_per_s=few_per_s).observe(*sampled)
+    if down > every:
+        assert watch.outcome.downtime_s == pytest.approx(down, abs=every)
+    else:
+        assert watch.stopped_s() is None
+
+
+def test_what_was_worked_before_survives_a_restart():
+    watch = RecoveryWatch(400.0, worked_per_s=4_500.0)
+    assert RecoveryWatch.from_state(json.loads(json.dumps(watch.to_state(), allow_nan=False))) == watch
+    state = watch.to_state()
+    del state["worked_per_s"]
+    assert RecoveryWatch.from_state(state).worked_per_s == math.inf, "a former version kept none"
+
+
 def test_an_outcome_is_final():
     columns = job()
     watch = RecoveryWatch(395.0, Normal().fed(*(values[:395] for values in columns[:3])))

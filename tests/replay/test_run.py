@@ -16,7 +16,9 @@ from perdix.replay.case import START_S, Case, Contender
 from perdix.replay.outcome import Played
 from perdix.replay.run import failure_times_s, fresh_twin, job_of, play
 from perdix.settings.stream_job import Bounds, Objectives, PolicySettings
+from perdix.settings.targets import TwinSettings
 from perdix.twin.parameters import RandomTime, Restart, TwinParameters
+from perdix.twin.regimes import under
 from tests.control.rig import HIGH, LOW, constant, parameters
 
 WAVE_H, CALM_H = 1.5, 1 / 3
@@ -199,6 +201,13 @@ def test_a_start_outside_the_bounds_is_brought_inside() -> None:
     low, high = Bounds(minimum=5, maximum=6), Bounds(minimum=1, maximum=2)
     assert play(case("daedalus", constant(LOW, 0.2), 0.02, bounds=low)).course.workers[0] == 5
     assert play(case("daedalus", constant(HIGH, 0.2), 0.02, bounds=high)).course.workers[0] == 2
+
+
+def test_a_job_of_a_regime_in_place_is_served_as_one_that_flink_rescales_in_place() -> None:
+    papers = case("daedalus", constant(LOW, 0.2), 0.1)
+    in_place = replace(papers, parameters=under(papers.parameters, "in-place"))
+    assert job_of(papers).target == TwinSettings(url="http://in.process")
+    assert job_of(in_place).target == TwinSettings(url="http://in.process", in_place=True)
 
 
 def test_each_contender_looks_as_often_as_it_does_in_life() -> None:
