@@ -243,13 +243,15 @@ class _Course:
         return min((before_s + at_s) / 2, before_s + self._usual_step_s)
 
     def _unseen(self, before: int) -> _Stop | None:
-        """Return a stop hidden in a gap of the metrics: a surplus follows that only a backlog explains."""
+        """Return a stop hidden in a gap of the metrics: a surplus follows that only a backlog since then explains."""
         times = np.concatenate([[self.at_s], self.times_s])
+        overloaded = bool(self.workload[0] - self.due[0] > self.threshold[0])
         for index in np.flatnonzero(np.diff(times) > max(GAP_STEPS * self._usual_step_s, 10.0)).tolist():
             window = self._window(index)
             if index >= before or window is None:
                 break
-            if -self.excess[window].mean() > self.threshold[window].mean():
+            waited = self.behind[index - 1] if index else overloaded
+            if not waited and -self.excess[window].mean() > self.threshold[window].mean():
                 return _Stop(index, float(times[index]), seen=False)
         return None
 

@@ -192,6 +192,19 @@ def test_a_stop_hidden_in_a_gap_is_told_by_the_surplus_after_it():
     assert outcome.recovery_s == pytest.approx(columns[4] - 399, abs=4)
 
 
+@pytest.mark.parametrize("hidden", [(400, 500), (455, 520)])
+def test_a_backlog_from_before_a_gap_hides_no_stop_in_it(hidden):
+    """Zoo 100003-31: metrics were missing while a job caught up, so 17 s of standstill were learnt of one second."""
+    columns = job(stop_at=431, down=0, rate=45_000.0, seconds=1_500)
+    times, workload, throughput, lag, _ = columns
+    workload[:340], throughput[:340], throughput[340:431], lag[:340] = 1_000.0, 1_000.0, 6_000.0, 0.0
+    caught_up_from(431, columns, 60_000.0)
+    normal = Normal().fed(times[:340], workload[:340], throughput[:340], lag[:340])
+    kept = (times % 5 == 0) & ~((times > hidden[0]) & (times < hidden[1]))
+    watch = RecoveryWatch(400.0, normal, worked_per_s=6_000.0).observe(*(values[kept] for values in columns[:4]))
+    assert watch.stopped_s() is None
+
+
 def test_lag_above_normal_is_not_caught_up():
     """The job keeps pace but never works off what queued: only the lag tells."""
     times, workload, throughput, lag, _ = job(capacity=50_000.0001)
