@@ -28,7 +28,7 @@ from perdix.policies.holding import AHEAD_S
 from perdix.policies.wording import workers
 from perdix.settings.replacing import replace
 from perdix.settings.stream_job import StreamJob
-from perdix.settings.targets import FlinkSettings, TwinSettings
+from perdix.settings.targets import rescales
 from perdix.telemetry.uptime import last_start_s
 
 
@@ -139,13 +139,9 @@ def learn(
 
 def _begun(memory: JobMemory, job: StreamJob) -> JobMemory:
     """Return the memory with the downtimes that the job's target stands for, and no doubt of an earlier tick left."""
-    match job.target:
-        case FlinkSettings(checkpoint=checkpoint):
-            assumed = memory.downtimes.in_place(checkpoint=checkpoint)
-        case TwinSettings(in_place=True):
-            assumed = memory.downtimes.in_place()
-        case _:
-            assumed = memory.downtimes.restarting()
+    in_place, checkpoint = rescales(job.target)
+    downtimes = memory.downtimes
+    assumed = downtimes.in_place(checkpoint=checkpoint) if in_place else downtimes.restarting()
     capacity = memory.capacity if memory.capacity.doubted is None else replace(memory.capacity, doubted=None)
     return replace(memory, downtimes=assumed, capacity=capacity)
 

@@ -17,6 +17,7 @@ from perdix.models.forecasting.foresight import foresight
 from perdix.policies.contract import Decision, LooksFurther, Policy, Reason, Situation
 from perdix.policies.wording import workers
 from perdix.settings.stream_job import StreamJob
+from perdix.settings.targets import rescales
 from perdix.targets.contract import Running
 
 PERDIX = "perdix"  # who decides where no policy does
@@ -185,4 +186,5 @@ def _situation(
         further=beliefs.further,
         events=tuple(dict.fromkeys(event.name for event in beliefs.events if event.changes)),
         idle_cpu=memory.capacity.idle_share.least_cpu,
+        checkpointed=rescales(job.target).checkpoint,
     )

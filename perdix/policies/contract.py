@@ -114,6 +114,13 @@ class Situation:
     # A forecast in longer steps of more than the other one covers, for a policy that looks so far, where such forecasts
     # came true on this job; ``None`` where they did not, or not yet
     further: Forecast | None = None
+    checkpointed: bool = False  # whether a checkpoint is made for each rescale, so that no more is done again
+
+    @property
+    def lost_s(self) -> float:
+        """Seconds of full capacity that a rescale costs beyond its downtime; half a checkpoint interval where none."""
+        least_s = 0.0 if self.checkpointed else 0.5 * self.objectives.checkpoint_interval_s
+        return max(self.downtimes.lost_s, least_s)
 
     @property
     def known_minutes(self) -> int:

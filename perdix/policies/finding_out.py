@@ -72,7 +72,7 @@ def _load(situation: Situation) -> float:
 
 def _trial(situation: Situation, estimate: Estimate, least_per_s: float, late_price: float) -> Trial:
     could_take = np.asarray(estimate.per_s * np.exp(estimate.log_sd * _AT))  # each as likely as the others
-    down, load, lost_s = situation.downtimes, _load(situation), _lost_s(situation)
+    down, load, lost_s = situation.downtimes, _load(situation), situation.lost_s
     caught_up_s = _catching_up_s(load * (down.in_s + lost_s), could_take, load)
     # Who does not recover from the rescale in the time that is asked for is sent back, whatever it takes otherwise.
     held = (could_take >= least_per_s) & (caught_up_s <= situation.objectives.recovery_time_s)
@@ -88,11 +88,6 @@ def _trial(situation: Situation, estimate: Estimate, least_per_s: float, late_pr
         late_s = down.in_s + FOUND_OUT_S + down.out_s + float(_catching_up_s(waits, back, load)[0])
         worth -= (1.0 - chance) * (late_price * late_s + 2.0 * rescale)
     return Trial(estimate.scale_out, chance, worth)
-
-
-def _lost_s(situation: Situation) -> float:
-    """Return what a restart loses, in seconds of the load."""
-    return max(situation.downtimes.lost_s, 0.5 * situation.objectives.checkpoint_interval_s)
 
 
 def _catching_up_s(waits: float, capacities: Values, load: float) -> Values:

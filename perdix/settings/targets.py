@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AnyHttpUrl, Discriminator, Field, Tag, model_validator
 
@@ -11,6 +11,13 @@ from perdix.settings.access import HttpAccess
 from perdix.settings.strict import Strict
 
 DNS_LABEL = r"^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$"
+
+
+class Rescales(NamedTuple):
+    """How a target rescales a job."""
+
+    in_place: bool = False  # whether the job's processes go on
+    checkpoint: bool = False  # whether a checkpoint is made first, so that little is done again
 
 
 class AdvisorySettings(Strict):
@@ -90,3 +97,13 @@ TargetSettings = Annotated[
         custom_error_message="the kind of a target is one of advisory, twin, flink, kubernetes",
     ),
 ]
+
+
+def rescales(target: TargetSettings) -> Rescales:
+    """Return how a target rescales a job, as far as its settings say."""
+    match target:
+        case FlinkSettings(checkpoint=checkpoint):
+            return Rescales(in_place=True, checkpoint=checkpoint)
+        case TwinSettings(in_place=in_place):
+            return Rescales(in_place=in_place, checkpoint=in_place)
+    return Rescales()

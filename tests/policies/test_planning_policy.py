@@ -238,6 +238,25 @@ def test_a_scale_in_is_not_put_off_for_ever_because_later_ones_look_cheaper(situ
     assert decision.scale_out <= 24
 
 
+@pytest.mark.parametrize(("checkpointed", "stays"), [(False, True), (True, False)])
+def test_where_a_checkpoint_is_made_for_each_rescale_no_interval_is_feared_for(situate, checkpointed, stays):
+    """Zoo 76001-2: a second of work was done again, 90 s were reckoned with, and workers that nobody needed stayed."""
+    now_s, known = situate().now_s, {"bounds": (1, 21), "downtimes": Downtimes.assumed(3.0, 3.0, 30.0, 1.0)}
+    given = {
+        **known,
+        "load": 8_000.0,
+        "minutes": np.full(720, 8_000.0),
+        "scale_out": 16,
+        "since_rescale_s": 7_200.0,
+        "objectives": Objectives(recovery_time_s=600.0, checkpoint_interval_s=180.0),
+        "checkpointed": checkpointed,
+    }
+    assert (decide(situate, **given).scale_out == 16) is stays
+    caught_up = {"behind_s": now_s - 120.0}
+    assert (decide(situate, **given, memory=caught_up).scale_out == 16) is stays
+    assert decide(situate, **given, memory={"behind_s": now_s - 50.0}).scale_out == 16, "it has hardly caught up"
+
+
 def test_the_fewer_rescales_of_the_day_are_left_the_more_one_must_save(situate):
     """Zoo 68001-13: 13 workers stood for two hours where 6 do, because the last of 48 rescales had gone to them."""
     quiet = {"load": 1_500.0, "minutes": np.concatenate((DAY, np.full(60, 1_500.0)))}

@@ -3,7 +3,15 @@
 import pytest
 
 from perdix.settings.stream_job import load_stream_job
-from perdix.settings.targets import AdvisorySettings, FlinkSettings, KubernetesSettings, TwinSettings
+from perdix.settings.targets import (
+    AdvisorySettings,
+    FlinkSettings,
+    KubernetesSettings,
+    Rescales,
+    TargetSettings,
+    TwinSettings,
+    rescales,
+)
 from perdix.settings.yaml_files import SettingsError
 
 
@@ -43,3 +51,18 @@ def test_the_kind_says_which_target_is_meant(tmp_path, target, meant):
 def test_a_wrong_key_is_told_with_its_line_and_mend(tmp_path, target, told):
     with pytest.raises(SettingsError, match=told):
         job_with(tmp_path, target)
+
+
+@pytest.mark.parametrize(
+    ("target", "found"),
+    [
+        (FlinkSettings(url="http://127.0.0.1:1"), Rescales(in_place=True, checkpoint=True)),
+        (FlinkSettings(url="http://127.0.0.1:1", checkpoint=False), Rescales(in_place=True)),
+        (TwinSettings(url="http://127.0.0.1:1", in_place=True), Rescales(in_place=True, checkpoint=True)),
+        (TwinSettings(url="http://127.0.0.1:1"), Rescales()),
+        (KubernetesSettings(name="orders"), Rescales()),
+        (AdvisorySettings(), Rescales()),
+    ],
+)
+def test_a_target_says_how_it_rescales(target: TargetSettings, found: Rescales) -> None:
+    assert rescales(target) == found

@@ -125,7 +125,7 @@ class Perdix:
             allowed_s=_allowed_s(situation),
             out_s=downtimes.out_s,
             in_s=downtimes.in_s,
-            lost_s=max(downtimes.lost_s, 0.5 * situation.objectives.checkpoint_interval_s),
+            lost_s=situation.lost_s,
             overspent=spent.left(situation.objectives.error_budget) < 0.0,
             tail_s=min(max(tail_s, LEAST_TAIL_S), TAIL_S),
         )
@@ -337,7 +337,8 @@ def _stood_at(
 def _catching_up(situation: Situation, memory: Mapping[str, Any]) -> bool:
     """Whether a restart now would do again what was just caught up, which came at the pace of the full capacity."""
     behind_s = memory.get("behind_s")
-    return behind_s is not None and situation.now_s - behind_s <= situation.objectives.checkpoint_interval_s + 60.0
+    again_s = 0.0 if situation.checkpointed else situation.objectives.checkpoint_interval_s
+    return behind_s is not None and situation.now_s - behind_s <= again_s + 60.0
 
 
 def _enough(situation: Situation, fixed: tuple[float, float], memory: Mapping[str, Any], *, stands: bool) -> float:
