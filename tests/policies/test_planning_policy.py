@@ -257,6 +257,36 @@ def test_where_a_checkpoint_is_made_for_each_rescale_no_interval_is_feared_for(s
     assert decide(situate, **given, memory={"behind_s": now_s - 50.0}).scale_out == 16, "it has hardly caught up"
 
 
+def test_a_size_that_was_just_gone_to_is_found_out_before_it_is_left(situate):
+    """Zoo 76001-2: 19 -> 16 -> 19 workers every five minutes, for what was not known of 16 counted once they ran."""
+
+    def estimate(workers, sd):
+        return Estimate.about(workers, math.log(1e3 * workers), sd, seen=True, basis="test")
+
+    now_s = situate().now_s
+    given = {
+        "bounds": (1, 21),
+        "load": 13_500.0,
+        "minutes": np.full(90, 13_500.0),
+        "objectives": Objectives(recovery_time_s=600.0, checkpoint_interval_s=180.0),
+        "checkpointed": True,
+        "downtimes": Downtimes.assumed(3.0, 3.0, 30.0, 1.0),
+    }
+    spent = {"late_s": 1_000.0, "seen_s": 28_800.0, "at_s": now_s - 60.0, "usual": 0.0, "ours_s": 1_000.0}
+    known = {n: estimate(n, 0.03 if n == 21 else 0.14) for n in range(1, 22)}
+    first = situate(**given, scale_out=21, since_rescale_s=7_200.0, memory={"spent": spent})
+    decision = Perdix().decide(replace(first, capacities=known))
+    assert decision.scale_out == 16
+
+    def then(since_s, lag_records=0.0):
+        here = situate(**given, scale_out=16, since_rescale_s=since_s, memory=decision.memory, lag_records=lag_records)
+        return Perdix().decide(replace(here, capacities=known)).scale_out
+
+    assert then(60.0) == then(120.0) == 16
+    assert then(600.0) > 16, "what is still not known of it counts"
+    assert then(60.0, lag_records=300_000.0) > 16, "it does not hold"
+
+
 def test_the_fewer_rescales_of_the_day_are_left_the_more_one_must_save(situate):
     """Zoo 68001-13: 13 workers stood for two hours where 6 do, because the last of 48 rescales had gone to them."""
     quiet = {"load": 1_500.0, "minutes": np.concatenate((DAY, np.full(60, 1_500.0)))}

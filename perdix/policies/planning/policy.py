@@ -20,7 +20,16 @@ from perdix.policies.planning.budget import LATE_PRICE, Spent
 from perdix.policies.planning.course import Highest, course_of
 from perdix.policies.planning.lateness import Lateness
 from perdix.policies.planning.plan import SETTLED_S, Limits, Plan
-from perdix.policies.planning.programme import LEAST_SD, Prices, Programme, Sizes, as_expected, follow, solve
+from perdix.policies.planning.programme import (
+    FOUND_OUT_S,
+    LEAST_SD,
+    Prices,
+    Programme,
+    Sizes,
+    as_expected,
+    follow,
+    solve,
+)
 from perdix.policies.planning.rival import DEARER, Rival
 from perdix.policies.planning.stays import Outgrown, Stays, steady_s
 from perdix.policies.remembering import number, part_of
@@ -219,8 +228,9 @@ def _sizes(situation: Situation, memory: Mapping[str, Any]) -> Sizes | None:
     workers_of = np.array([estimate.scale_out for estimate in usable])
     # A smaller size is found out once it runs, and is left again: what is not known of it does not come anew with each
     # minute. Of larger ones the safe one is taken at once, for who is behind cannot try.
-    sure = np.minimum(log_sd, log_sd[workers_of == runs])
-    known_sd = np.where(workers_of < runs, sure, log_sd)
+    new = situation.since_rescale_s < FOUND_OUT_S and not situation.behind
+    sure = np.minimum(log_sd, log_sd.min() if new else log_sd[workers_of == runs])
+    known_sd = np.where(workers_of < runs + new, sure, log_sd)
     doubt = np.sqrt(log_sd**2 - known_sd**2)
     counted_on = found * np.exp(-0.5 * known_sd)
     reaction_s = situation.tick_interval_s + situation.downtimes.out_s + situation.downtimes.lost_s
