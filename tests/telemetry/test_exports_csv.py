@@ -132,6 +132,14 @@ def test_a_count_beside_the_values_of_a_long_table_is_no_label(read, workers):
     assert reading.remarks == ["column 'count' is left out: it does not distinguish series"]
 
 
+def test_an_error_of_one_worker_among_several_is_no_label(read):
+    """It came and went between two rows of the same time."""
+    rows = (f"{1677064200 + 15 * k},w{w},cpu_load,0.5,{int((k, w) == (9, 1))}\n" for k in range(20) for w in range(3))
+    named, reading = read(f"ts,worker,metric,value,errors\n{''.join(rows)}".encode())
+    assert [(s.series.worker, len(s.series)) for s in named] == [(f"w{w}", 20) for w in range(3)]
+    assert reading.remarks == ["column 'errors' is left out: it does not distinguish series"]
+
+
 def test_errors_that_come_late_in_a_long_table_are_no_label(read):
     """The first block of a file is small, and had none; those after it were a series of their own."""
     lines = (f"{1677064200 + 15 * k},cpu_load,0.5,{int(k > 9_000 and k % 7 == 0)}\n" for k in range(10_000))

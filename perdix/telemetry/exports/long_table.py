@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from itertools import pairwise
 from operator import itemgetter
 from typing import Any, Final, TypeVar
 
@@ -23,8 +22,8 @@ def no_labels(
     """Return the columns without which time, name and the other labels still distinguish the rows.
 
     Of those with few values, as a label has, only ``numbers``, and those only where that holds for each name and they
-    change while time goes on: in a table in the order of its series, a label does not, and where each series has times
-    of its own, its values come in turn.
+    change while the time of a series goes on: in a table in the order of its series, a label does not, and where each
+    series has times of its own, its values come in turn.
 
     ``columns``: possible labels; ``names``: of the metrics; ``rest``: times, and certain labels.
     ``numbers``: columns that may as well be counts; in few rows only these may be no labels.
@@ -37,8 +36,14 @@ def no_labels(
         return Counter(row[0] for row in set(zip(names, *rest, *kept, strict=True)))
 
     def accompanies(cells: Sequence[Hashable]) -> bool:
-        steps = zip(pairwise(cells), pairwise(rest[0]), strict=True)
-        return any(before != cell and last < time for (before, cell), (last, time) in steps) and not in_turn(cells)
+        latest: dict[Hashable, tuple[Any, Hashable]] = {}
+        texts = (some for name, some in columns.items() if name not in numbers and name not in found)
+        for series, time, cell in zip(zip(names, *rest[1:], *texts, strict=True), rest[0], cells, strict=True):
+            last, before = latest.get(series, (time, cell))
+            if before != cell and last < time:
+                return not in_turn(cells)
+            latest[series] = time, cell
+        return False
 
     def in_turn(cells: Sequence[Hashable]) -> bool:
         of_each: dict[Hashable, list[tuple[Any, Hashable]]] = {}
@@ -46,9 +51,9 @@ def no_labels(
             of_each.setdefault(name, []).append((time, cell))
         for some in of_each.values():
             turn = [cell for _, cell in sorted(some, key=itemgetter(0))]
-            rounds = list(zip(turn, turn[1:], turn[len(set(turn)) :], strict=False))
-            again = sum(before == cell != between for before, between, cell in rounds)
-            if len({time for time, _ in some}) == len(some) and 2 * again > len(rounds):
+            every = len(set(turn))
+            again = sum(a == b != between for a, between, b in zip(turn, turn[1:], turn[every:], strict=False))
+            if len({time for time, _ in some}) == len(some) and 2 * again > max(every, len(turn) - every):
                 return True
         return False
 
