@@ -17,7 +17,7 @@ def forget_pulled(
 
     They leave the landing folder and every table. The last days are counted from the newest one that was pulled, so
     a job of which nothing new comes loses none. What a user ingested stays, with all that was made of it. Days that
-    are gone are pulled again once trainings are to read so many, where Prometheus still has them.
+    are gone are pulled again once trainings read that far back, where Prometheus still has them.
 
     Raises ``LakeError`` for a broken manifest, ``OSError`` where a file cannot be removed.
 
