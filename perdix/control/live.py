@@ -4,9 +4,10 @@ import os
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from perdix.control.champions import Champions
 from perdix.control.crew import Crew
@@ -22,7 +23,23 @@ from perdix.settings.home import Home, conf_folder
 from perdix.settings.product import ControlSettings
 from perdix.settings.stream_job import StreamJob
 from perdix.targets.build import build_target
-from perdix.targets.contract import Target
+from perdix.targets.contract import Running, Target, TargetError
+
+
+@dataclass(frozen=True)
+class _Unusable:
+    """In place of a target that cannot be made of its settings: as one that does not answer, and says why."""
+
+    error: TargetError
+
+    def read(self) -> Running:
+        raise self.error
+
+    def scale(self, *_: Any, **__: Any) -> Running:
+        raise self.error
+
+    def close(self) -> None:
+        """Nothing to close."""
 
 
 class Targets:
@@ -40,7 +57,10 @@ class Targets:
             if kept is not None:
                 del self._kept[job.name]  # also where the new one cannot be built
                 kept[1].close()
-            kept = self._kept[job.name] = (settings, self._build(job))
+            try:
+                kept = self._kept[job.name] = (settings, self._build(job))
+            except TargetError as error:
+                return _Unusable(error)
         return kept[1]
 
     def close(self) -> None:

@@ -30,6 +30,7 @@ from perdix.twin.workloads import arrivals_from
 from tests.control.rig import HIGH, LOW, START_S, a_job, constant, parameters
 from tests.twin.troubled_face import PrometheusFace, Trouble
 
+UNUSABLE = "The target cannot be read: ca_file gone.pem: [Errno 2] No such file or directory."
 SELECTOR = {"namespace": "orders", "job_name": "orders", "topic": "orders"}
 
 
@@ -171,6 +172,15 @@ def test_a_target_is_asked_again_after_an_edit_that_could_not_be_used_is_taken_b
         answers.append(str(failure.value))
     assert "gone.pem" in answers[1]
     assert answers[2] == answers[0]
+
+
+def test_a_target_that_cannot_be_made_of_its_settings_is_unreachable_and_needs_none_for_advice(live: Live) -> None:
+    target = FlinkSettings(url=live.face.url, ca_file=Path("gone.pem"))
+    live.job = live.job.model_copy(update={"target": target})
+    (report,) = live.minutes(1)
+    assert (report.status, report.sentence) == (Status.UNREACHABLE, UNUSABLE)
+    live.job = live.job.model_copy(update={"mode": "advise"})
+    assert live.minutes(1)[-1].decision is not None
 
 
 def test_queries_that_are_edited_count_from_the_next_read_on(
