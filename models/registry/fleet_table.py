@@ -4,7 +4,6 @@ Models that several jobs share are rows of the same file (:mod:`perdix.models.re
 version is one file with one digest; in memory they stand apart (:class:`Fleet`).
 """
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +13,7 @@ import pandas as pd
 
 from perdix.models.registry.errors import FleetCorrupt
 from perdix.models.registry.shared_models import PREFIX, name_of, references
+from perdix.telemetry.partitions import digest_of
 
 KEYS = ("job", "family", "state")
 VERDICT = "verdict"
@@ -139,12 +139,6 @@ def read_row(path: Path, job: str) -> FleetRow | None:
         return FleetRow(family, state, shared)
     except (OSError, ValueError) as error:
         raise FleetCorrupt(f"{path}: not a fleet table: {error}; delete it and it is fetched again") from error
-
-
-def digest_of(path: Path) -> str:
-    """Return the SHA-256 of a file as hexadecimal text."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def is_whole(path: Path, digest: str) -> bool:

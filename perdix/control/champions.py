@@ -23,7 +23,8 @@ from perdix.models.registry import (
     RegistryUnavailable,
     StoreAway,
 )
-from perdix.models.registry.fleet_table import VERSION, Fleet, digest_of, is_whole, read_fleet
+from perdix.models.registry.fleet_table import VERSION, Fleet, is_whole, read_fleet
+from perdix.telemetry.partitions import digest_of
 
 GOOD_FILE = "good.json"
 TABLES_KEPT = 10  # of each model, the newest: a training that runs may still read the one that was champion before

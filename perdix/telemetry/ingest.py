@@ -28,7 +28,7 @@ from perdix.telemetry.ingest_report import FileReport, IngestReport, unread_file
 from perdix.telemetry.lake import Lake
 from perdix.telemetry.landing import ExportFile, export_files
 from perdix.telemetry.mixed_jobs import mixed_jobs
-from perdix.telemetry.partitions import safe_key
+from perdix.telemetry.partitions import digest_of, safe_key
 from perdix.telemetry.queries import SeriesMap, load_series_map
 from perdix.telemetry.spark.cluster import cause_of
 from perdix.telemetry.spark.source import ReadOptions, staged
@@ -96,10 +96,7 @@ def _differs(file: ExportFile, known: dict[str, Any] | None) -> bool:
     size = file.path.stat().st_size
     if known is None or size != known["bytes"]:
         return True
-    if size > DIGEST_UP_TO_BYTES:
-        return False
-    with file.path.open("rb") as stream:
-        return bool(hashlib.file_digest(stream, "sha256").hexdigest() != known["digest"])
+    return size <= DIGEST_UP_TO_BYTES and digest_of(file.path) != known["digest"]
 
 
 def days_left(lake: Lake, job: str, removed: set[str]) -> tuple[str, ...]:

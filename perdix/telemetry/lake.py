@@ -28,6 +28,7 @@ from perdix.telemetry.partitions import (
     MANIFEST,
     LakeError,
     Manifest,
+    digest_of,
     find_table,
     iso_day,
     partition_keys,
@@ -193,7 +194,7 @@ class Lake:
         spec = find_table(table)
         keys = partition_keys(spec, keys)
         folder = self._folder(spec, keys)
-        digests = sorted((_digest(path), path) for path in staged)
+        digests = sorted((digest_of(path), path) for path in staged)
         names = tuple(f"{digest[:32]}-{order}.parquet" for order, (digest, _) in enumerate(digests))
         rows = sum(pq.read_metadata(path).num_rows for _, path in digests)
         total = hashlib.sha256("".join(digest for digest, _ in digests).encode()).hexdigest()
@@ -311,8 +312,3 @@ def _broken(files: Sequence[str]) -> str | None:
         except (pa.ArrowInvalid, pa.ArrowTypeError, OSError):
             return file
     return None
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -1,6 +1,5 @@
 """Which files a user means, and copies of them under the home, so that a later run finds what the first one read."""
 
-import hashlib
 import json
 import os
 import re
@@ -15,7 +14,7 @@ from typing import Final
 from perdix.settings.home import Home
 from perdix.settings.outside_text import printable
 from perdix.telemetry.exports.naming import Hint
-from perdix.telemetry.partitions import safe_key, source_key
+from perdix.telemetry.partitions import digest_of, safe_key, source_key
 
 _NO_HINT: Final = Hint()
 _PULLED: Final = re.compile(r"prometheus-(\d{4}-\d{2}-\d{2})\.json\.gz")
@@ -157,7 +156,7 @@ def _copied(file: ExportFile, folder: Path, hint: Hint) -> ExportFile:
     part = folder / f".{file.source}.{os.getpid()}"
     try:
         if landed_before:
-            _write_hints(target, {_digest(target): hint})
+            _write_hints(target, {digest_of(target): hint})
         else:
             shutil.copyfile(file.path, part)
             _replace(target, part, hint)
@@ -169,7 +168,7 @@ def _copied(file: ExportFile, folder: Path, hint: Hint) -> ExportFile:
 
 def _replace(target: Path, part: Path, hint: Hint) -> None:
     """Put a copy in its place; whenever that ends, what lies there has its own hint beside it, or none."""
-    digest = "" if hint == _NO_HINT else _digest(part)
+    digest = "" if hint == _NO_HINT else digest_of(part)
     own = {digest: hint} if digest else {}
     if own:
         _write_hints(target, {**_readable_hints(target), **own})
@@ -207,17 +206,12 @@ def _hinted(file: ExportFile) -> ExportFile:
     if file.problem:
         return file
     try:
-        return replace(file, hint=_hints(file.path).get(_digest(file.path), _NO_HINT))
+        return replace(file, hint=_hints(file.path).get(digest_of(file.path), _NO_HINT))
     except FileNotFoundError:
         return file
     except (OSError, ValueError, TypeError) as error:
         fix = "ingest the file again with --metric or --timezone"
         return replace(file, problem=f"{_beside(file.path)} cannot be read ({error}); {fix}")
-
-
-def _digest(file: Path) -> str:
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _beside(file: Path) -> Path:

@@ -33,6 +33,12 @@ class Manifest:
     counts: dict[str, Any] = field(default_factory=dict)  # whatever the writer counted
 
 
+def digest_of(path: Path) -> str:
+    """Return the SHA-256 of a file as hexadecimal text."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def content_of(parts: Iterable[Manifest]) -> str:
     """Return a SHA-256 over the content of some partitions in their order: the same rows have the same one."""
     return hashlib.sha256("".join(part.digest for part in parts).encode()).hexdigest()
