@@ -96,7 +96,3 @@ class Arima:
         innovations, responses = found[0], found[1:]
         weights = np.linalg.solve(np.eye(size) + responses @ responses.T, -responses @ innovations)
         return np.asarray(ends[0] + weights @ ends[1:])
-
-    def to_state(self) -> dict[str, Any]:
-        """Return a JSON-serialisable state."""
-        return {"d": self.d, "constant": self.constant, "ar": list(self.ar), "ma": list(self.ma), "sigma2": self.sigma2}

@@ -5,9 +5,8 @@ takes seconds), so that a loop that only forecasts never loads it.
 """
 
 import warnings
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -17,7 +16,6 @@ from perdix.models.forecasting.contract import HORIZON_S, Workload
 from perdix.models.forecasting.errors import wape
 from perdix.models.forecasting.member import Member, stretched
 from perdix.models.forecasting.tail import Tail
-from perdix.settings.stored import restored
 from perdix.telemetry.window import Values
 
 CANDIDATES = ((10.0, 1), (10.0, 2), (60.0, 1))  # bin in seconds, order of differencing
@@ -90,16 +88,6 @@ class AutoArima(Member):
     def project(self, tail: Tail, edges_s: Values) -> Values:
         """Return the model's forecast, bin means interpolated so that they keep their means."""
         return project(self.arima, self.bin_s, tail, edges_s)
-
-    def parameters(self) -> dict[str, Any]:
-        """Return bin, order and coefficients."""
-        return {"bin_s": self.bin_s, "not_converged": self.not_converged, "arima": self.arima.to_state()}
-
-    @classmethod
-    def with_parameters(cls, cell_s: float, keep_s: float, parameters: Mapping[str, Any]) -> Self:
-        """Rebuild."""
-        arima = restored(Arima, parameters["arima"])
-        return cls(cell_s, keep_s, float(parameters["bin_s"]), arima, int(parameters["not_converged"]))
 
 
 def search(series: Values, d: int) -> Search:

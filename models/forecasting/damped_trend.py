@@ -51,20 +51,13 @@ class DampedTrend(Member):
         made = (np.maximum(level + slope * travel, 0.0) for level, slope in lines)
         return np.asarray(sum(np.asarray(row) @ forecast for row, forecast in zip(self.weights, made, strict=True)))
 
-    def parameters(self) -> dict[str, Any]:
-        """Return windows and fades in seconds, and the weights of their pairs."""
-        rows = [list(row) for row in self.weights]
-        return {"windows_s": list(self.windows_s), "fades_s": list(self.fades_s), "weights": rows}
-
     @classmethod
     def with_parameters(cls, cell_s: float, keep_s: float, parameters: Mapping[str, Any]) -> Self:
         """Rebuild. Raises ``ValueError`` when the weights do not belong to the windows and fades."""
-        windows_s = tuple(float(value) for value in parameters["windows_s"])
-        fades_s = tuple(float(value) for value in parameters["fades_s"])
-        weights = tuple(tuple(float(value) for value in row) for row in parameters["weights"])
-        if len(weights) != len(windows_s) or any(len(row) != len(fades_s) for row in weights):
+        made = super().with_parameters(cell_s, keep_s, parameters)
+        if len(made.weights) != len(made.windows_s) or any(len(row) != len(made.fades_s) for row in made.weights):
             raise ValueError("the weights of a damped trend do not belong to its windows and fades")
-        return cls(cell_s, keep_s, windows_s, fades_s, weights)
+        return made
 
 
 @lru_cache(maxsize=32)

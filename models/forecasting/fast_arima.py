@@ -4,9 +4,8 @@ On the measured second-level traces an order chosen by AICc does worse than one 
 what fits one step best runs away, or lies flat, over 30 of them.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 from perdix.models.forecasting.arma import Arima
 from perdix.models.forecasting.binned import LEAST_SERIES, bins_of, project
@@ -14,7 +13,6 @@ from perdix.models.forecasting.contract import HORIZON_S, Workload
 from perdix.models.forecasting.fast_fit import fit_autoregression, fit_fixed, fit_stepwise
 from perdix.models.forecasting.member import Member, stretched
 from perdix.models.forecasting.tail import Tail
-from perdix.settings.stored import restored
 from perdix.telemetry.window import Values
 
 LEAST_CELL_S = 10.0
@@ -52,15 +50,6 @@ class _Binned(Member):
     def project(self, tail: Tail, edges_s: Values) -> Values:
         """Return the model's forecast, bin means interpolated so that they keep their means."""
         return project(self.arima, self.bin_s, tail, edges_s)
-
-    def parameters(self) -> dict[str, Any]:
-        """Return bin, order and coefficients."""
-        return {"bin_s": self.bin_s, "arima": self.arima.to_state()}
-
-    @classmethod
-    def with_parameters(cls, cell_s: float, keep_s: float, parameters: Mapping[str, Any]) -> Self:
-        """Rebuild."""
-        return cls(cell_s, keep_s, float(parameters["bin_s"]), restored(Arima, parameters["arima"]))
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,12 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from perdix.models.forecasting.contract import HORIZON_S, Workload
 from perdix.models.forecasting.tail import Tail
+from perdix.settings.stored import restored, stored
 from perdix.telemetry.window import Values
 
 LEADS = 15  # parts of the horizon in which errors are distinguished: minutes of the papers' 15
@@ -45,8 +46,8 @@ class Member(ABC):
         """
 
     def parameters(self) -> dict[str, Any]:
-        """Return what was fitted, JSON-serialisable, ``cell_s`` and ``keep_s`` left out; here they are numbers."""
-        return {field.name: getattr(self, field.name) for field in fields(self)[2:]}
+        """Return what was fitted, JSON-serialisable, ``cell_s`` and ``keep_s`` left out; here no field is an array."""
+        return {name: value for name, value in stored(self).items() if name not in {"cell_s", "keep_s"}}
 
     @classmethod
     def with_parameters(cls, cell_s: float, keep_s: float, parameters: Mapping[str, Any]) -> Self:
@@ -55,7 +56,7 @@ class Member(ABC):
         Raises ``StateVersionError`` when a library of this version cannot read what that of another wrote;
         ``ValueError`` when something is missing or does not fit together.
         """
-        return cls(cell_s, keep_s, *(float(parameters[field.name]) for field in fields(cls)[2:]))
+        return restored(cls, {**parameters, "cell_s": cell_s, "keep_s": keep_s})
 
     def given(self, shared: Mapping[str, Mapping[str, Any]]) -> Self:  # noqa: ARG002
         """Return the member with the models that it shares with other jobs (name -> state), if it refers to any."""

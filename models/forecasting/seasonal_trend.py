@@ -18,7 +18,7 @@ from perdix.models.forecasting.fast_fit import fit_stepwise
 from perdix.models.forecasting.member import Member, lead_s, stretched
 from perdix.models.forecasting.seasons import DAY_S, filled
 from perdix.models.forecasting.tail import Tail
-from perdix.settings.stored import restored
+from perdix.settings.stored import restored, stored
 from perdix.telemetry.window import Values
 
 WEEK_S = 7 * DAY_S
@@ -74,7 +74,7 @@ class SeasonalTrend(Member):
             "bin_s": self.bin_s,
             "begin_s": self.begin_s,
             "season": self.season.tolist(),
-            "arima": self.arima.to_state(),
+            "arima": stored(self.arima),
         }
 
     @classmethod

@@ -20,7 +20,6 @@ from perdix.models.forecasting.contract import HORIZON_S, Workload
 from perdix.models.forecasting.failures import NotForecastableError
 from perdix.models.forecasting.member import Member, lead_s, stretched
 from perdix.models.forecasting.tail import Tail
-from perdix.settings.stored import restored
 from perdix.telemetry.window import Values
 
 CELLS_FITTED = 360
@@ -59,15 +58,6 @@ class _Smoothed(Member):
     def project(self, tail: Tail, edges_s: Values) -> Values:
         """Return the model's forecast. Raises ``ValueError`` when nothing was measured lately."""
         return project(self.arima, self.cell_s, tail, edges_s)
-
-    def parameters(self) -> dict[str, Any]:
-        """Return the coefficients."""
-        return {"arima": self.arima.to_state()}
-
-    @classmethod
-    def with_parameters(cls, cell_s: float, keep_s: float, parameters: Mapping[str, Any]) -> Self:
-        """Rebuild."""
-        return cls(cell_s, keep_s, restored(Arima, parameters["arima"]))
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,17 @@
-"""Dataclasses, from the JSON values that they were stored as."""
+"""Dataclasses, as they are stored: their fields by name, in JSON's own types."""
 
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
 Kind = TypeVar("Kind")
-_READERS: dict[Any, TypeAdapter[Any]] = {}  # made when they are first needed, as each takes a millisecond
+_ADAPTERS: dict[type[Any], TypeAdapter[Any]] = {}  # made when they are first needed, as each takes a millisecond
+
+
+def stored(item: Any) -> dict[str, Any]:
+    """Return a dataclass's fields by their names, in JSON's own types."""
+    found: dict[str, Any] = _adapter(type(item)).dump_python(item, mode="json")
+    return found
 
 
 def restored(kind: type[Kind], state: Any) -> Kind:
@@ -13,12 +19,16 @@ def restored(kind: type[Kind], state: Any) -> Kind:
 
     Raises ``ValueError`` with the first field that is missing, or is not of its type.
     """
-    if kind not in _READERS:
-        _READERS[kind] = TypeAdapter(kind)
     try:
-        found: Kind = _READERS[kind].validate_python(state)
+        found: Kind = _adapter(kind).validate_python(state)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = "".join(f"{part}: " for part in first["loc"])
         raise ValueError(f"not the state of {kind.__name__}: {where}{first['msg']}, found {first['input']!r}") from None
     return found
+
+
+def _adapter(kind: type[Any]) -> TypeAdapter[Any]:
+    if kind not in _ADAPTERS:
+        _ADAPTERS[kind] = TypeAdapter(kind)
+    return _ADAPTERS[kind]

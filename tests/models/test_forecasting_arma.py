@@ -15,7 +15,7 @@ from perdix.models.forecasting.arma import Arima
 from perdix.models.forecasting.auto_arima import AutoArima, _numbers, search
 from perdix.models.forecasting.contract import Workload
 from perdix.models.forecasting.tail import Tail
-from perdix.settings.stored import restored
+from perdix.settings.stored import restored, stored
 
 
 def simulated(count: int, d: int, seed: int) -> np.ndarray:
@@ -113,7 +113,7 @@ def test_a_constant_series_is_a_walk_without_noise():
 
 def test_a_state_is_numbers():
     model = Arima(1, 0.5, (0.25, -0.125), (0.75,), 3.0)
-    assert restored(Arima, json.loads(json.dumps(model.to_state()))) == model
+    assert restored(Arima, json.loads(json.dumps(stored(model)))) == model
 
 
 def test_the_loop_needs_no_fitting_library():

@@ -2,7 +2,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from perdix.settings.stored import restored
+from perdix.settings.stored import restored, stored
 
 
 @dataclass(frozen=True)
@@ -36,3 +36,9 @@ def test_what_is_absent_has_its_default_and_what_has_no_field_is_left_out() -> N
 def test_what_cannot_be_is_refused_with_the_first_such_field(state: object, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         restored(Whole, state)
+
+
+def test_what_is_stored_is_json_and_comes_back_as_it_was() -> None:
+    whole = Whole("a", Part(0.5, (3, 4)), 7.0)
+    assert stored(whole) == {"name": "a", "part": {"share": 0.5, "sizes": [3, 4]}, "at_s": 7.0}
+    assert restored(Whole, stored(whole)) == whole
