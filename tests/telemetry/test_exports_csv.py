@@ -170,6 +170,21 @@ def test_a_number_may_be_a_label_also_where_each_worker_is_scraped_at_its_own_ti
         assert reading.remarks == []
 
 
+@pytest.mark.parametrize(
+    ("offsets_ms", "few"), [([2_000 * k for k in range(6)], 4), ([0, 0, *[700 * k for k in range(1, 19)]], 20)]
+)
+def test_tasks_that_are_scraped_in_turn_are_labels_where_some_come_late_or_two_at_once(read, offsets_ms, few):
+    """The tasks of a job that was scaled out after four fifths of its rows were one series, as were 20 with a tie."""
+    rows = [
+        f"{1677064200000 + 15_000 * k + offset_ms},{task},cpu_load,0.5\n"
+        for k in range(60)
+        for task, offset_ms in enumerate(offsets_ms[: few if k < 48 else None])
+    ]
+    named, reading = read(f"ts,task,metric,value\n{''.join(rows)}".encode())
+    assert {s.series.labels.get("task") for s in named} == {f"{task}" for task in range(len(offsets_ms))}
+    assert reading.remarks == []
+
+
 def test_hosts_of_which_few_samples_are_read_at_once_are_no_key_of_the_rows(read):
     """Each sampled at its own time: 37 of 2,022 rows were read by themselves, and 37 hosts were one series there."""
     lines = (f"{1677064200 + k},host-{k % 50:03d},cpu_load,0.5\n" for k in range(2022))

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Hashable, Mapping, Sequence
+from itertools import pairwise
 from operator import itemgetter
 from typing import Any, Final, TypeVar
 
@@ -51,9 +52,13 @@ def no_labels(
             of_each.setdefault(name, []).append((time, cell))
         for some in of_each.values():
             turn = [cell for _, cell in sorted(some, key=itemgetter(0))]
-            every = len(set(turn))
-            again = sum(a == b != between for a, between, b in zip(turn, turn[1:], turn[every:], strict=False))
-            if len({time for time, _ in some}) == len(some) and 2 * again > max(every, len(turn) - every):
+            after: dict[Hashable, Hashable] = {}
+            again = 0
+            for cell, then in pairwise(turn):
+                again += cell != then and after.get(cell) == then
+                after[cell] = then
+            own_times = len({time for time, _ in some}) > DISTINGUISHED * len(some)
+            if own_times and 2 * again > max(len(after), len(turn) - len(after)):
                 return True
         return False
 
