@@ -259,6 +259,18 @@ def test_a_partition_that_other_metrics_lack_is_a_label(read):
     assert reading.remarks == []
 
 
+@pytest.mark.parametrize("others", [[], [0.5]])
+def test_a_quantile_is_a_label_though_it_is_no_whole_number(read, others):
+    """As in CSV: latencies are known by it, and were those of all quantiles together, which are no metric."""
+    name = "flink_taskmanager_job_latency_source_latency"
+    rows = [(T0 + 15_000 * k, *row) for k in range(30) for row in ((name, 5.0, 0.95), ("cpu_load", 0.5, None))]
+    rows += [(T0 + 15_000 * k, name, 1.0, quantile) for k in range(30) for quantile in others]
+    ts, metric, value, quantile = map(list, zip(*rows, strict=True))
+    named, reading = read(written(ts=ts, metric=metric, value=value, quantile=quantile))
+    assert {s.series.metric for s in named if s.mapped} == {"latency_p95_ms", "cpu_load"}
+    assert reading.remarks == []
+
+
 def test_a_number_is_a_label_also_where_each_series_has_times_of_its_own(read):
     """Three tasks were one series whose values were those of one after the other."""
     times = [T0 + 5000 * k for k in range(60)]

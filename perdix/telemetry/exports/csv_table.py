@@ -40,7 +40,7 @@ WORKER = "worker"
 ROW_NUMBERS = frozenset({"", "unnamed: 0", "unnamed: 0.1"})  # as pandas titles its index
 _SAME_TIME_MS = 86_400_000  # two columns of times may be in different zones, or one of days alone
 ALWAYS_LABELS = frozenset(  # also where their cells are numbers
-    {"partition", WORKER, "subtask", "subtask_index", "tm_id", "pod", "host", "instance"}
+    {"partition", WORKER, "subtask", "subtask_index", "tm_id", "pod", "host", "instance", "quantile"}
 )
 SEVERAL = 1.5  # rows of a time: more are of several series
 _LABEL = "a label needs a table of ts, metric, value and labels"

@@ -1,8 +1,8 @@
 """Parquet of the canonical form: ``ts, metric, value`` and, where there are some, ``worker`` and labels.
 
 ``labels`` may be a map, a struct or JSON text; any further text column is a label, but for times and what differs from
-row to row, and so is one of whole numbers, of whatever type, without which rows would be alike. A worker may be a
-number. Times may be timestamps, epoch numbers or text as in CSV, or a day and its clock.
+row to row, and so is a quantile, and a column of whole numbers, of whatever type, without which rows would be alike. A
+worker may be a number. Times may be timestamps, epoch numbers or text as in CSV, or a day and its clock.
 """
 
 import json
