@@ -31,6 +31,7 @@ ABOVE = re.compile(r"\s*(?:(?:sep=|#(?:group|datatype|default),).*\n)+")  # titl
 EXPOSED = re.compile(r"\s*(?:# (?:HELP|TYPE|UNIT) |\{)")
 RATES = ("tuples_per_second", "records_per_second", "per_s", "rate")
 NUMBERS = ("", "step", "steps", "index", "idx", "i", "n", "row", "unnamed: 0", "__index_level_0__")  # of rows
+COUNTS = ("n", "step", "steps")  # those of them that may as well be the number of something else
 DATED_S = 1e8  # as seconds, that is 1973: a number below it counts from the trace's own beginning
 TICKS_S = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 TICK = re.compile(
@@ -102,8 +103,9 @@ def read_rows(path: Path, step_s: float | None = None) -> Rows:
         _refuse_row_numbers(path, name, found)
         _refuse_parts_of_seconds(path, name, found)
     named = not names or names[rate_at] in RATES
-    others = [] if named else [k for k in _numeric(rows[0][1][: len(names)]) if names[k] not in NUMBERS]
-    return replace(found, unread=tuple(header[k] for k in others if k not in (time_at, rate_at)))
+    passed = {time_at, rate_at, *_row_numbers(names, rows)}
+    others = [] if named else [k for k in _numeric(rows[0][1][: len(names)]) if k not in passed]
+    return replace(found, unread=tuple(header[k] for k in others))
 
 
 def _with_whole_times(header: list[str], rows: list[Row]) -> tuple[list[str], list[Row]]:
@@ -221,7 +223,7 @@ def _columns(path: Path, names: Sequence[str], rows: Sequence[Row]) -> tuple[int
         )
     if time_at is None:
         raise SettingsError(f"{path}:{place}: no time in {_shown(cells)}; {FIX}")
-    number_rows = {k for k, name in enumerate(names) if name in NUMBERS}
+    number_rows = _row_numbers(names, rows)
     last = bool(names) and number_rows.issuperset(range(time_at + 1, len(cells)))
     numbers = (k for k in _numeric(cells) if k > time_at or (last and k < time_at and k not in number_rows))
     first = min(numbers, key=number_rows.__contains__, default=None)
@@ -236,7 +238,7 @@ def _rate_without_times(path: Path, names: Sequence[str], rows: Sequence[Row]) -
     place, cells = rows[0]
     numbers, named = _numeric(cells), next((names.index(name) for name in RATES if name in names), None)
     large = [k for k in numbers if len(numbers) > 1 and k != named and (_number(cells[k]) or 0.0) >= DATED_S]
-    epochs = [k for k in large if _rises(rows, k)]
+    epochs = [k for k in large if _rises(rows, k) or _rises(rows[::-1], k)]
     dates = (k for k in range(len(cells)) if k not in numbers or k in epochs)
     dated = next((k for k in dates if _time_s(cells[k]) is not None), None)
     clock = _clock(names, rows, numbers) if dated is None else dated
@@ -246,7 +248,8 @@ def _rate_without_times(path: Path, names: Sequence[str], rows: Sequence[Row]) -
         raise SettingsError(f"{path}:{place}: the file has times, {what}; leave --step out")
     if named is not None:
         return named
-    rates = [k for k in numbers if not (names and names[k] in NUMBERS)]
+    number_rows = _row_numbers(names, rows)
+    rates = [k for k in numbers if k not in number_rows]
     if len(rates) > 1 and _counts_up(rows, rates[0]):
         rates = rates[1:]
     if not rates:
@@ -257,7 +260,7 @@ def _rate_without_times(path: Path, names: Sequence[str], rows: Sequence[Row]) -
 def _clock(names: Sequence[str], rows: Sequence[Row], numbers: Sequence[int]) -> int | None:
     """Return the first column of numbers, or the next where that numbers the rows, if it is one of times.
 
-    That is where its name says a unit of time, and its numbers rise from row to row.
+    That is where its name says a unit of time, and its numbers rise.
     """
     some = numbers[: 2 if numbers and _counts_up(rows, numbers[0]) else 1] if names else ()
     for at in some:
@@ -266,10 +269,16 @@ def _clock(names: Sequence[str], rows: Sequence[Row], numbers: Sequence[int]) ->
     return None
 
 
+def _row_numbers(names: Sequence[str], rows: Sequence[Row]) -> set[int]:
+    """Return the columns that number the rows, by their names; of what may be a count only what rises."""
+    return {k for k, name in enumerate(names) if name in NUMBERS and (name not in COUNTS or _rises(rows, k))}
+
+
 def _rises(rows: Sequence[Row], at: int) -> bool:
-    """Return whether the numbers of a column rise from row to row."""
+    """Return whether the numbers of a column rise, and fall nowhere."""
     values = [_number(cells[at]) if at < len(cells) else None for _, cells in rows]
-    return all(a is not None and b is not None and a < b for a, b in pairwise(values))
+    rises = all(a is not None and b is not None and a <= b for a, b in pairwise(values))
+    return rises and values[0] != values[-1]
 
 
 def _counts_up(rows: Sequence[Row], at: int) -> bool:

@@ -579,6 +579,31 @@ def test_a_column_that_numbers_the_rows_may_stand_after_the_time(tmp_path: Path,
     assert recorded(alone).rates.tolist() == [5.0, 6.0, 7.0] * 3
 
 
+@pytest.mark.parametrize("count", ["n", "steps"])
+def test_a_column_of_counts_does_not_number_the_rows_where_it_falls(tmp_path: Path, count: str) -> None:
+    """The number of records of each minute was passed over for their latency, without a word."""
+    rows = [(60 * k, 100 + k % 3, 5) for k in range(9)]
+    text = f"minute_s,{count},latency\n" + "".join(f"{at},{number},{ms}\n" for at, number, ms in rows)
+    trace = recorded(written(tmp_path, text))
+    assert (trace.rates.tolist(), trace.notes) == (
+        [100.0, 101.0, 102.0] * 3,
+        (f"read from the column '{count}', not 'latency'",),
+    )
+    text = f"{count},latency\n" + "".join(f"{number},{ms}\n" for _, number, ms in rows)
+    assert recorded(written(tmp_path, text), step_s=60.0).rates.tolist() == [100.0, 101.0, 102.0] * 3
+    steps = f"time,{count},load\n" + "".join(f"{60 * k},{k // 3},{5 + k % 3}\n" for k in range(9))
+    assert recorded(written(tmp_path, steps)).rates.tolist() == [5.0, 6.0, 7.0] * 3
+    twice = "time,index,load\n" + "".join(f"{60 * k},{k % 5},{5 + k % 3}\n" for k in range(9))
+    assert recorded(written(tmp_path, twice)).rates.tolist() == [5.0, 6.0, 7.0] * 3, "as of two tables in one"
+
+
+def test_epochs_are_times_and_no_rates_also_where_they_fall_or_two_are_the_same(tmp_path: Path) -> None:
+    for epochs in ([1_700_000_000 - k for k in range(90)], [1_700_000_000 + k // 2 for k in range(90)]):
+        text = "when,load\n" + "".join(f"{at},{5 + k % 3}\n" for k, at in enumerate(epochs))
+        with pytest.raises(SettingsError, match="the file has times, in its column 'when'; leave --step out"):
+            recorded(written(tmp_path, text), step_s=1.0)
+
+
 @pytest.mark.parametrize("header", ["", "when,load\n", "day,load,lag\n"])
 @pytest.mark.parametrize("unit", [1, 1_000])
 def test_epochs_are_times_and_no_rates_where_a_step_is_given(tmp_path: Path, header: str, unit: int) -> None:
