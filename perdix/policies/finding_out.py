@@ -12,6 +12,7 @@ import numpy as np
 
 from perdix.models.capacity.contract import Estimate
 from perdix.policies.contract import Situation
+from perdix.policies.pace import Pace
 from perdix.telemetry.window import Values
 
 SAVES_S = 4 * 3600.0  # that what holds is reckoned to save workers: the load may be another one then
@@ -60,10 +61,11 @@ def rescale_s(situation: Situation) -> float:
     """Return what a rescale weighs beside the lateness that it brings, seconds of the busy workers.
 
     The fewer of the day's are left, the more: with half of them twice as much, the last as much as all of them. After
-    it, what runs stays.
+    it, what runs stays. Likewise, the faster they are used up (:class:`perdix.policies.pace.Pace`).
     """
     budget = max(situation.objectives.rescales_per_day, 1)
-    return RESCALE_S * budget / max(budget - situation.rescales_today, 1)
+    scarcer = budget / max(budget - situation.rescales_today, 1)
+    return RESCALE_S * min(scarcer * Pace.of_memory(situation.memory).dearer(budget), budget)
 
 
 def _load(situation: Situation) -> float:

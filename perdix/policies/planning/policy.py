@@ -15,6 +15,7 @@ from perdix.policies.contract import TINY_PER_S, Decision, Reason, Situation
 from perdix.policies.finding_out import busy_workers, rescale_s
 from perdix.policies.holding import blindness, hold
 from perdix.policies.late_at import LateAt
+from perdix.policies.pace import Pace
 from perdix.policies.planning.analogues import late_after
 from perdix.policies.planning.budget import LATE_PRICE, Spent
 from perdix.policies.planning.course import Highest, course_of
@@ -170,6 +171,8 @@ def _remembered(situation: Situation) -> dict[str, Any]:
     lateness = Lateness.of_memory(situation.memory)
     stays, outgrown = Stays.of_memory(situation.memory), Outgrown.of_memory(situation.memory)
     outgrown = outgrown.looked(situation.now_s, stays.scale_out, situation.scale_out, situation.workload_per_s)
+    rescaled = stays.scale_out not in {None, float(situation.scale_out)}
+    pace = Pace.of_memory(situation.memory).looked(situation.now_s, rescaled=rescaled)
     stays = stays.looked(situation.now_s, situation.scale_out)
     if settled and measured is not None and known:
         lateness = lateness.seen(busy, late, situation.tick_interval_s / MINUTE_S)
@@ -191,6 +194,7 @@ def _remembered(situation: Situation) -> dict[str, Any]:
         "stays": stays.to_state(),
         "outgrown": outgrown.to_state(),
         "late_at": late_at.to_state(),
+        "pace": pace.to_state(),
     }
 
 
