@@ -78,8 +78,8 @@ class ProductSettings(Strict):
 
     @property
     def kept_days(self) -> int:
-        """How many days of what was pulled stay in the lake: never fewer than a training reads."""
-        return max(self.lake.keep_days, self.training.history_days)
+        """How many days of what was pulled stay in the lake: never fewer than a training's history touches."""
+        return max(self.lake.keep_days, self.training.history_days + 1)  # it begins within a day
 
 
 def load_product_settings(path: Path | None = None) -> ProductSettings:

@@ -13,6 +13,7 @@ import pytest
 from perdix.assets.resources import Workspace
 from perdix.assets.retention import forget_pulled
 from perdix.settings.home import Home
+from perdix.settings.product import ProductSettings, TrainingSettings
 from perdix.settings.stream_job import PrometheusSource, StreamJob
 from perdix.telemetry.lacking import lacking, remember_asked
 from perdix.telemetry.lake import Lake
@@ -130,6 +131,17 @@ def test_a_day_that_is_gone_is_lacking_again_once_trainings_read_that_far_back(h
     assert forgotten(home) == ["2026-06-02"], "what cannot be read keeps no day"
 
 
+def test_the_day_in_which_the_history_of_a_training_begins_is_not_removed_and_pulled_again_by_each(home: Home) -> None:
+    """A history of so many days begins and ends within a day, so that it touches another one."""
+    job = StreamJob(name="ads", prometheus=PrometheusSource(url="http://prometheus:9090"))
+    noon_s, settings = NOW_S + 43_200.0, ProductSettings(training=TrainingSettings(history_days=120))
+    for day in ("2026-05-03", "2026-05-04", "2026-09-01"):
+        a_day(home, day)
+    remember_asked(home, job, [(noon_s - 120 * 86_400.0, noon_s)])
+    assert forget_pulled(home, Lake(home.lake), "ads", settings.kept_days, noon_s) == ["2026-05-03"]
+    assert lacking(home, Lake(home.lake), job, noon_s, 120) == ()
+
+
 def test_one_that_was_cut_off_is_finished_by_the_next(home: Home) -> None:
     a_day(home, "2026-06-02").unlink()
     a_day(home, "2026-08-31")
@@ -154,7 +166,7 @@ def test_a_job_without_anything_is_nothing(home: Home) -> None:
 @pytest.mark.parametrize("asset", [samples, recent_range])
 def test_the_daily_ingest_and_a_training_remove_what_is_old(tmp_path: Path, home: Home, asset: Any) -> None:
     """A day that a backfill asks for stays in the ingest; a job whose manifest is broken keeps no other's days."""
-    (tmp_path / "perdix.yaml").write_text("lake: {keep_days: 14}\n")
+    (tmp_path / "perdix.yaml").write_text("lake: {keep_days: 20}\n")
     days = ("2026-03-01", "2026-03-02", "2026-08-31")
     for job in ("ads", "broken"):
         for day in days:
@@ -175,4 +187,4 @@ def test_the_daily_ingest_and_a_training_remove_what_is_old(tmp_path: Path, home
     assert done.success
     assert held(home) == {day for known in days if known in {*keys, days[2]} for day in (known, pulled_name(known))}
     gone = days[1] if asset is samples else days[0]
-    assert logged == [f"ads: what was pulled of {gone} to {days[1]} is removed; 14 days are kept"]
+    assert logged == [f"ads: what was pulled of {gone} to {days[1]} is removed; 20 days are kept"]
