@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 from perdix.settings.home import conf_part
 from perdix.settings.nearest_name import meant
 from perdix.settings.strict import Positive, Strict
-from perdix.settings.yaml_files import SettingsError, known_names, load_known
+from perdix.settings.yaml_files import SettingsError, known_file, known_names, load_known
 
 Share = Annotated[float, Field(ge=0, lt=1)]
 
@@ -100,8 +100,7 @@ def load_prices(name: str, folder: Path | None = None) -> PriceList:
     Raises ``SettingsError``, naming file, line and fix; for a name that is not known, the nearest that is.
     """
     folder = folder or conf_part("prices")
-    prices = load_known(name, folder, PriceList, "price list")
-    if prices.name != Path(name).stem:
-        where = name if Path(name).suffix else folder / f"{name}.yaml"
-        raise SettingsError(f"{where}: the list is named '{prices.name}'; rename the file or drop the key 'name'")
+    prices, path = load_known(name, folder, PriceList, "price list"), known_file(name, folder)
+    if prices.name != path.stem:
+        raise SettingsError(f"{path}: the list is named '{prices.name}'; rename the file or drop the key 'name'")
     return prices

@@ -52,12 +52,17 @@ def load_known(name: str, folder: Path, model: type[Model], what: str) -> Model:
     Raises ``SettingsError`` as :func:`load_model`; or that there is no such ``what`` (a dataflow, for example), and the
     nearest that there is, or all.
     """
-    path = Path(name) if name.endswith((".yaml", ".yml")) else folder / f"{name}.yaml"
+    path = known_file(name, folder)
     if path.parent == folder and not path.is_file():
         known = known_names(folder)
         there = meant(name, known, f"known: {', '.join(known) or 'none'}")
         raise SettingsError(f"there is no {what} '{name}' in {folder}; {there}")
     return load_model(path, model, **({"name": path.stem} if "name" in model.model_fields else {}))
+
+
+def known_file(name: str, folder: Path) -> Path:
+    """Return ``<folder>/<name>.yaml``, or the YAML file that is named."""
+    return Path(name) if name.endswith((".yaml", ".yml")) else folder / f"{name}.yaml"
 
 
 def known_names(folder: Path) -> list[str]:

@@ -152,6 +152,19 @@ def test_a_list_that_is_not_there_is_named_with_the_nearest() -> None:
         load_prices("nowhere.yaml")
 
 
+@pytest.mark.parametrize("name", ["mine-2026.11", "mine.v2"])
+def test_the_name_of_a_list_may_have_a_point(tmp_path: Path, name: str) -> None:
+    """What stands behind it was taken for the ending of a file, and the list for one of another name."""
+    file = tmp_path / f"{name}.yaml"
+    file.write_text(GOOD)
+    assert load_prices(name, tmp_path).name == load_prices(str(file)).name == name
+    file.write_text(GOOD.replace("description: A test.", "name: other"))
+    for known in (name, str(file)):
+        with pytest.raises(SettingsError, match="the list is named 'other'") as caught:
+            load_prices(known, tmp_path)
+        assert str(caught.value).startswith(f"{file}: ")
+
+
 def test_a_type_that_is_not_there_is_named_with_the_nearest() -> None:
     with pytest.raises(SettingsError, match=r"no instance type 'm6\.large'; did you mean 'm6i\.large'"):
         load_prices("aws-ec2-us-east-1").check_type("m6.large")
