@@ -60,7 +60,8 @@ class RecoveryWatch:
     normal: Normal = field(default_factory=Normal)
     timeout_s: float = TIMEOUT_S
     settle_s: float = SETTLE_S
-    # What the job processed before the action, records/s: by how much it is overloaded is no stop. Infinite: not known
+    # What an overloaded job processed before the action, records/s: what it did not take is no stop. Infinite: it was
+    # not overloaded, or that is not known
     worked_per_s: float = math.inf
     samples: tuple[tuple[float, float, float, float], ...] = ()
     outcome: Recovered | TimedOut | None = field(default=None)
@@ -183,7 +184,7 @@ class _Course:
     times_s: Values
     workload: Values
     throughput: Values
-    due: Values  # what the job would process if nothing stopped it: what arrives, or what it took before
+    due: Values  # what the job would process if nothing stopped it: what arrives, or what it took under an overload
     excess: Values  # difference less its normal mean, records/s
     threshold: Values
     behind: Mask  # consumer lag above normal
@@ -220,9 +221,10 @@ class _Course:
 
         A job that was overloaded before it was rescaled falls behind first and stops then: the stop is what counts.
         """
-        deficit, missing = self.excess > self.threshold, self.excess - (self.workload - self.due)
-        halted = deficit & (self.throughput < STOPPED * self.due)
-        for index in np.flatnonzero(deficit).tolist():
+        missing = self.excess - (self.workload - self.due)
+        deficit = missing > self.threshold
+        halted = (self.excess > self.threshold) & (self.throughput < STOPPED * self.due)
+        for index in np.flatnonzero(deficit | halted).tolist():
             window = self._window(index)
             lasting = window is not None and missing[window].mean() > self.threshold[window].mean()
             if not halted[index] and not lasting:

@@ -292,6 +292,24 @@ def test_a_job_that_is_rescaled_for_its_overload_stands_still_only_while_it_stop
         assert watch.stopped_s() is None
 
 
+@pytest.mark.parametrize("down", [30, 60])
+def test_a_stop_under_overload_is_seen_in_rates_over_a_minute_as_without_it(down):
+    """Prometheus has rates over four scrapes: a stop of 60 s was learnt as none, from when the overload began on."""
+    found = []
+    for rate in (5_000.0, 10_000.0):
+        columns = job(stop_at=431, down=down, rate=rate, seconds=2_400)
+        times, workload, throughput, lag, _ = columns
+        workload[:340], throughput[:340], throughput[340:431], lag[:340] = 4_000.0, 4_000.0, 5_000.0, 0.0
+        caught_up_from(431 + down, columns, 14_000.0)
+        means = [np.convolve(values, np.full(60, 1.0 / 60.0))[: len(times)][::15] for values in columns[1:3]]
+        sampled = times[::15], *means, lag[::15]
+        normal = Normal().fed(*(values[times[::15] < 340] for values in sampled))
+        worked_per_s = sampled[2][sampled[0] <= 400].max()
+        found.append(RecoveryWatch(400.0, normal, worked_per_s=worked_per_s).observe(*sampled).outcome)
+    assert found[1].downtime_s == pytest.approx(found[0].downtime_s, rel=0.5)
+    assert found[1].stopped_s == pytest.approx(431.0, abs=30.0)
+
+
 def test_what_was_worked_before_survives_a_restart():
     watch = RecoveryWatch(400.0, worked_per_s=4_500.0)
     assert RecoveryWatch.from_state(json.loads(json.dumps(watch.to_state(), allow_nan=False))) == watch
