@@ -210,13 +210,16 @@ def put_off(watched: Watched, watching: Watching | None, normal: Normal) -> Watc
 
 
 def _as_before(begun: Watching, window: Window, lag: Values) -> Watching:
-    """Return a watch that knows what waited as it began, and what an overloaded job took before a rescale."""
-    waiting_records = last_finite(lag[window.times_s <= begun.watch.at_s]) or 0.0
-    recent = (window.times_s <= begun.watch.at_s) & (window.times_s > begun.watch.at_s - LEAST_S)
-    worked_per_s = float(np.nan_to_num(stopping_throughput(window)[recent]).max(initial=0.0))
-    known = begun.decision_id is not None and worked_per_s > 0.0
-    watch = replace(begun.watch, worked_per_s=worked_per_s) if known else begun.watch
-    return replace(begun, watch=watch, waiting_records=waiting_records)
+    """Return a watch that knows what waited as it began, and what a job took that was overloaded before a rescale."""
+    before = window.times_s <= begun.watch.at_s
+    begun = replace(begun, waiting_records=last_finite(lag[before]) or 0.0)
+    arrives, done = window.job_metric(metrics.WORKLOAD.name), stopping_throughput(window)
+    known = before & (window.times_s > begun.watch.at_s - LEAST_S) & np.isfinite(arrives - done)
+    worked_per_s = float(done[known].max(initial=0.0))
+    overloaded = (done < (1.0 - FALLING) * arrives)[known][-1:].any()
+    if begun.decision_id is None or not overloaded or not worked_per_s > 0.0:
+        return begun
+    return replace(begun, watch=replace(begun.watch, worked_per_s=worked_per_s))
 
 
 def _waiting(seen: Watching, now_s: float, timeout_s: float) -> Watching:

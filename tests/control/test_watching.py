@@ -313,6 +313,27 @@ def test_a_backlog_from_before_a_rescale_in_place_is_not_taken_for_what_it_lost(
     assert lost.s < 3.0
 
 
+def test_a_restart_that_hides_metrics_while_the_load_rises_is_learnt(store: StateStore) -> None:
+    """More workers were asked for before they were needed: what the job took until then was all that arrived."""
+    six = PolicySettings(name="static", options={"scale_out": 6})
+    load = np.interp(np.arange(7_200), [1_700, 2_400], [LOW, 3 * LOW])
+    restart = Restart(out=RandomTime(median_s=60.0))
+    rig = Rig.of(store, load, scale_out=4, policy=six, restart=restart)
+
+    def hidden(window: Window) -> Window:
+        away = np.zeros(len(window), bool)
+        for outage in rig.twin.outages:
+            away |= (window.times_s > outage.start_s) & (window.times_s <= outage.end_s)
+        gone = {name: np.where(away, np.nan, values) for name, values in window.job_metrics.items()}
+        of_workers = {name: np.where(away[:, None], np.nan, values) for name, values in window.worker_metrics.items()}
+        return replace(window, job_metrics=gone, worker_metrics=of_workers)
+
+    rig.source.change = hidden
+    rig.minutes(15)
+    (outage,) = rig.twin.outages
+    assert recall(store, "orders").memory.downtimes.out_s == pytest.approx(outage.end_s - outage.start_s, rel=0.3)
+
+
 @pytest.mark.parametrize("interval_s", [15.0, 30.0])
 def test_what_an_overloaded_job_does_not_take_before_it_is_rescaled_is_no_downtime(
     store: StateStore, interval_s: float
