@@ -287,6 +287,26 @@ def test_a_size_that_was_just_gone_to_is_found_out_before_it_is_left(situate):
     assert then(60.0, lag_records=300_000.0) > 16, "it does not hold"
 
 
+@pytest.mark.parametrize("since_s", [60.0, 120.0, 600.0])
+@pytest.mark.parametrize("scaled_in", [False, True])
+def test_a_size_that_was_just_gone_to_lets_none_below_it_look_safer(situate, since_s, scaled_in):
+    """For three minutes after a scale-out all smaller sizes counted as known as the one that is known best."""
+    known = {
+        n: Estimate.about(n, math.log(1e3 * n), 0.02 if n > 7 else 0.2, seen=True, basis="test") for n in range(1, 11)
+    }
+    stays = {"log_s": 7.0, "seen": 3.0, "scale_out": 5.0, "since_s": situate().now_s - 3_600.0 if scaled_in else None}
+    given = {
+        "bounds": (1, 10),
+        "load": 2_800.0,
+        "minutes": np.full(240, 2_800.0),
+        "objectives": Objectives(recovery_time_s=600.0, checkpoint_interval_s=180.0),
+        "checkpointed": True,
+        "downtimes": Downtimes.assumed(3.0, 3.0, 30.0, 1.0),
+    }
+    here = situate(**given, since_rescale_s=since_s, memory={"stays": stays})
+    assert Perdix().decide(replace(here, capacities=known)).scale_out == 5
+
+
 def test_the_fewer_rescales_of_the_day_are_left_the_more_one_must_save(situate):
     """Zoo 68001-13: 13 workers stood for two hours where 6 do, because the last of 48 rescales had gone to them."""
     quiet = {"load": 1_500.0, "minutes": np.concatenate((DAY, np.full(60, 1_500.0)))}

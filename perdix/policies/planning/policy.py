@@ -232,9 +232,11 @@ def _sizes(situation: Situation, memory: Mapping[str, Any]) -> Sizes | None:
     workers_of = np.array([estimate.scale_out for estimate in usable])
     # A smaller size is found out once it runs, and is left again: what is not known of it does not come anew with each
     # minute. Of larger ones the safe one is taken at once, for who is behind cannot try.
-    new = situation.since_rescale_s < FOUND_OUT_S and not situation.behind
-    sure = np.minimum(log_sd, log_sd.min() if new else log_sd[workers_of == runs])
-    known_sd = np.where(workers_of < runs + new, sure, log_sd)
+    known_sd = np.where(workers_of < runs, np.minimum(log_sd, log_sd[workers_of == runs]), log_sd)
+    # For minutes what runs is judged as it was from the larger size that it was chosen at.
+    scaled_in = Stays.of_memory(memory).since_s is not None and situation.since_rescale_s < FOUND_OUT_S
+    if scaled_in and not situation.behind:
+        known_sd[workers_of == runs] = log_sd[workers_of >= runs].min()
     doubt = np.sqrt(log_sd**2 - known_sd**2)
     counted_on = found * np.exp(-0.5 * known_sd)
     reaction_s = situation.tick_interval_s + situation.downtimes.out_s + situation.downtimes.lost_s
