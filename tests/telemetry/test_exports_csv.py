@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from perdix.telemetry.alignment import align
+from perdix.telemetry.exports.long_table import no_labels
 from perdix.telemetry.exports.naming import Hint, HintError
 from perdix.telemetry.exports.time_text import parse_times
 
@@ -123,13 +124,22 @@ def test_further_values_of_a_long_table_are_no_labels(read, count):
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_count_beside_the_values_of_a_long_table_is_no_label(read, workers):
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_count_beside_the_values_of_a_long_table_is_no_label(read, workers, order):
     """Each number of samples, or of errors, was a series: of a workload two thirds were missing, the rest doubled."""
-    rows = [(1677064200 + 15 * k, w, 3 + (7 * k * k + w) % 11 % 3) for k in range(60) for w in range(workers)]
+    rows = [(1677064200 + 15 * k, w, 3 + (7 * k * k + w) % 11 % 3) for k in range(60) for w in range(workers)][::order]
     text = "ts,host,metric,value,count\n" + "".join(f"{at},h{w},cpu_load,0.5,{n}\n" for at, w, n in rows)
     named, reading = read(text.encode())
-    assert [dict(s.series.labels) for s in named] == [{"host": f"h{w}"} for w in range(workers)]
+    assert sorted(s.series.labels["host"] for s in named) == [f"h{w}" for w in range(workers)]
     assert reading.remarks == ["column 'count' is left out: it does not distinguish series"]
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_number_that_changes_where_the_next_series_begins_stays_a_label(order):
+    """A block of a file that ends one series and begins the next: no time comes twice in it."""
+    rows = [(k, "0") for k in range(900, 1_000)] + [(k, "1") for k in range(100)]
+    times, shards = zip(*rows[::order], strict=True)
+    assert no_labels({"shard": shards}, ["consumer_lag_records"] * 200, [times], {"shard"}) == set()
 
 
 def test_an_error_of_one_worker_among_several_is_no_label(read):

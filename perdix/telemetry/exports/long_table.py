@@ -39,7 +39,10 @@ def no_labels(
     def accompanies(cells: Sequence[Hashable]) -> bool:
         latest: dict[Hashable, tuple[Any, Hashable]] = {}
         texts = (some for name, some in columns.items() if name not in numbers and name not in found)
-        for series, time, cell in zip(zip(names, *rest[1:], *texts, strict=True), rest[0], cells, strict=True):
+        samples = list(zip(zip(names, *rest[1:], *texts, strict=True), rest[0], cells, strict=True))
+        if sum((time > last) - (time < last) for last, time in pairwise(rest[0])) < 0:  # the newest come first
+            samples.reverse()
+        for series, time, cell in samples:
             last, before = latest.get(series, (time, cell))
             if before != cell and last < time:
                 return not in_turn(cells)
