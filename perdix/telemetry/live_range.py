@@ -16,6 +16,7 @@ from typing import Final
 
 import numpy as np
 
+from perdix.settings.counting import counted
 from perdix.settings.home import Home
 from perdix.settings.moments import moment
 from perdix.settings.stream_job import PrometheusSource, StreamJob
@@ -55,8 +56,8 @@ class PulledRange:
     server_failed: bool = False  # whether the server, and not the job, was the reason
 
     def sentence(self) -> str:
-        """Return what was pulled in one sentence, without the problems: gaps between what is there already, too."""
-        of_days = f"{self.samples:,} samples of {len(self.days)} day{'' if len(self.days) == 1 else 's'}"
+        """Return how much was pulled, of how many days, and what was asked for; without the problems."""
+        of_days = f"{counted(self.samples, 'sample')} of {counted(len(self.days), 'day')}"
         return f"{of_days} pulled, asked for {moment(self.from_s)} to {moment(self.until_s)}"
 
 

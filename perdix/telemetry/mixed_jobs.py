@@ -104,15 +104,15 @@ def _sentence(label: str, of_metric: dict[str, set[str]]) -> str:
     shown = [f"'{printable(value)}'" for value in values[:_NAMED]]
     last = f"{len(values) - _NAMED} more" if len(values) > _NAMED else shown.pop()
     metrics = ", ".join(name for name in CANONICAL if name in of_metric)
-    one_of_them = (
+    selected = (
         f"with {printable(with_or_without(label, values[0]))} in each selector, which keeps series without {label}"
     )
     if label == _TOPIC:
         return (
             f"{metrics} is the sum of {len(values)} topics, {', '.join(shown)} and {last}; where the job does not read"
-            f" all of them, export {one_of_them}"
+            f" all of them, export {selected}"
         )
     return (
         f"series of {len(values)} jobs were taken as one: {label} is {', '.join(shown)} and {last} in {metrics};"
-        f" export one of them, {one_of_them}, and ingest each under its own --job"
+        f" export one of them, {selected}, and ingest each under its own --job"
     )

@@ -135,10 +135,10 @@ def test_an_error_among_several_answers_is_reported(read, place, error):
 def test_a_counter_that_a_hint_names_is_one_also_where_the_export_has_no_types(read, name, kind):
     """As JSON of Prometheus or VictoriaMetrics: its count was read as a rate."""
     line = f'{{"metric":{{"__name__":"{name}","pod":"a"}},"values":[123456789],"timestamps":[1700000000000]}}'
-    [one] = read(line.encode(), hint=Hint("throughput_per_s"))[0]
-    assert (one.series.metric, one.series.kind) == ("throughput_per_s", kind)
-    [one] = read(line.encode(), hint=Hint("consumer_lag_records"))[0]
-    assert one.series.kind == "gauge"
+    [found] = read(line.encode(), hint=Hint("throughput_per_s"))[0]
+    assert (found.series.metric, found.series.kind) == ("throughput_per_s", kind)
+    [found] = read(line.encode(), hint=Hint("consumer_lag_records"))[0]
+    assert found.series.kind == "gauge"
 
 
 @pytest.mark.parametrize(("metric", "kind"), [("throughput_per_s", "counter"), ("uptime_s", "gauge")])
