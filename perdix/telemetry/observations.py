@@ -55,7 +55,8 @@ def observe(samples: pd.DataFrame, job: str, day: str | None = None) -> tuple[pd
     start_s, end_s = _span([*by_hand, *pulled], step_s, day)
     window, throughput = _without_total(align(job, by_hand or pulled, start_s, end_s, step_s))
     if by_hand and pulled:
-        window, throughput = _completed(window, align(job, pulled, start_s, end_s, step_s))
+        window, of_both = _completed(window, align(job, pulled, start_s, end_s, step_s))
+        throughput = np.where(np.isnan(of_both), throughput, of_both)
     of_job, of_workers = tables(window)
     return of_job.assign(**{THROUGHPUT.name: throughput}), of_workers, window.counts
 

@@ -184,6 +184,14 @@ class TestTotals:
         assert of_job["throughput_per_s"].tolist() == [600.0] * 40
         assert of_job["scale_out"].isna().tolist() == [False] * 8 + [True] * 32
 
+    def test_it_is_the_job_s_there_too_where_something_was_pulled_at_another_time(self):
+        """Of a day of which the last minutes were pulled, hours of the total were left out."""
+        exported = [*workers(3), rows("throughput_per_s", every(15, 40, 15), [600.0] * 40, None, 99)]
+        live = rows("throughput_per_s", every(15, 8, 900), [50.0] * 8, "w-0", 98)
+        parts = [part.assign(source="mine.csv") for part in exported]
+        of_job, _, _ = observe(lake(*parts, live.assign(source=f"prometheus-{DAY}.json.gz")), "ads", DAY)
+        assert of_job["throughput_per_s"].dropna().tolist() == [600.0] * 40 + [50.0] * 8
+
     def test_what_is_no_total_is_a_worker_without_a_name(self):
         of_job, of_workers, _ = self.of_both([400.0] * 8)
         assert of_job["throughput_per_s"].tolist() == [1000.0] * 8
