@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 CAUGHT_UP_PARTS = 48
 _CLOCK = re.compile(r"[^-W\d]\d\d(:?\d\d)?(:?\d\d)?")  # of a moment in ISO 8601: minutes and seconds
-_WEEK = re.compile(r"-?W\d\d$")  # without a day: would be taken for its Monday
+_WEEK = re.compile(r"W\d\d(?!-?\d)")  # without a day: would be taken for its Monday
 INGEST_FIRST = "ingest its exports first: perdix ingest FILES --job NAME"
 
 
