@@ -12,6 +12,7 @@ FLOOR_S = 1.0
 CEILING_S = 600.0
 LOST_S = 6.0  # before anything was observed: half a checkpoint interval, and a little of a warm-up
 MOST_LOST_S = 30.0
+UNCHECKPOINTED_S = 0.75 * MOST_LOST_S  # lost: more than what comes during a checkpoint that is made for a rescale
 ASSUMED = 0.25  # of an observation, that what is only assumed weighs: jobs differ by far more than the restarts of one
 MOST_SEEN = 12.0  # observations that an average rests on at most: more would be slow to follow a job that changes
 ODD = 2.0  # times, or a fraction, of what is believed, from which one observation may have gone wrong

@@ -13,7 +13,7 @@ from perdix.models.capacity.contract import Estimate
 from perdix.models.forecasting.contract import Forecast
 from perdix.models.forecasting.foresight import Foresight
 from perdix.models.profiling.profiled import Profiled
-from perdix.models.recovery.downtime import Downtimes
+from perdix.models.recovery.downtime import UNCHECKPOINTED_S, Downtimes
 from perdix.settings.stream_job import Bounds, Objectives
 from perdix.telemetry.lateness import SeenLate
 from perdix.telemetry.window import Values
@@ -114,13 +114,22 @@ class Situation:
     # A forecast in longer steps of more than the other one covers, for a policy that looks so far, where such forecasts
     # came true on this job; ``None`` where they did not, or not yet
     further: Forecast | None = None
-    checkpointed: bool = False  # whether a checkpoint is made for each rescale, so that no more is done again
+    checkpointed: bool = False  # whether a checkpoint is to be made for each rescale, so that little is done again
+
+    @property
+    def again_s(self) -> float:
+        """Seconds of work that a rescale does again at worst: of a checkpoint interval, or next to none.
+
+        Where rescales lost far more than what comes during a checkpoint, those that are made for them fail, or are not
+        waited for.
+        """
+        little = self.checkpointed and self.downtimes.lost_s < UNCHECKPOINTED_S
+        return 0.0 if little else self.objectives.checkpoint_interval_s
 
     @property
     def lost_s(self) -> float:
-        """Seconds of full capacity that a rescale costs beyond its downtime; half a checkpoint interval where none."""
-        least_s = 0.0 if self.checkpointed else 0.5 * self.objectives.checkpoint_interval_s
-        return max(self.downtimes.lost_s, least_s)
+        """Seconds of full capacity that a rescale costs beyond its downtime."""
+        return max(self.downtimes.lost_s, 0.5 * self.again_s)
 
     @property
     def known_minutes(self) -> int:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from perdix.models.capacity.contract import Estimate
-from perdix.models.recovery.downtime import Downtimes
+from perdix.models.recovery.downtime import Downtimes, Lost
 from perdix.policies.contract import Reason
 from perdix.policies.planning.lateness import Lateness
 from perdix.policies.planning.policy import Perdix, PerdixOptions
@@ -285,6 +285,24 @@ def test_a_size_that_was_just_gone_to_is_found_out_before_it_is_left(situate):
     assert then(60.0) == then(120.0) == 16
     assert then(600.0) > 16, "what is still not known of it counts"
     assert then(60.0, lag_records=300_000.0) > 16, "it does not hold"
+
+
+@pytest.mark.parametrize(("lost_s", "stays"), [(10.0, False), (24.4, True)])
+def test_where_checkpoints_for_rescales_are_not_complete_in_time_an_interval_is_feared_for(situate, lost_s, stays):
+    """Of 300 s that are read again no more than 30 are learnt, at first 24.4: a plan reckoned with so little."""
+    known = replace(Downtimes.assumed(3.0, 3.0, 30.0, 2.0), lost=Lost(lost_s, 1.0))
+    given = {
+        "bounds": (1, 21),
+        "load": 8_000.0,
+        "minutes": np.full(720, 8_000.0),
+        "scale_out": 16,
+        "since_rescale_s": 7_200.0,
+        "objectives": Objectives(recovery_time_s=900.0, checkpoint_interval_s=600.0),
+        "checkpointed": True,
+        "downtimes": known,
+    }
+    assert situate(**given).lost_s == (300.0 if stays else lost_s)
+    assert (decide(situate, **given).scale_out == 16) is stays
 
 
 @pytest.mark.parametrize("since_s", [60.0, 120.0, 600.0])

@@ -353,8 +353,7 @@ def _stood_at(
 def _catching_up(situation: Situation, memory: Mapping[str, Any]) -> bool:
     """Whether a restart now would do again what was just caught up, which came at the pace of the full capacity."""
     behind_s = memory.get("behind_s")
-    again_s = 0.0 if situation.checkpointed else situation.objectives.checkpoint_interval_s
-    return behind_s is not None and situation.now_s - behind_s <= again_s + 60.0
+    return behind_s is not None and situation.now_s - behind_s <= situation.again_s + 60.0
 
 
 def _enough(situation: Situation, fixed: tuple[float, float], memory: Mapping[str, Any], *, stands: bool) -> float:
