@@ -39,9 +39,9 @@ def _explain(named: str, known: Iterable[str], item: Any) -> str:
     if not option:
         return f"{named}: {item['msg'].removeprefix('Value error, ')}"
     if item["type"] == "extra_forbidden":
-        return f"{named}: unknown option '{option}'; {_meant(option, known)}"
+        return f"{named}: unknown option '{option}'; {_meant(option, known, 'leave it out; ')}"
     return f"{named}: option '{option}': {item['msg']} (found {item['input']!r})"
 
 
-def _meant(word: str, known: Iterable[str]) -> str:
-    return meant(word, known, f"known: {', '.join(sorted(known))}")
+def _meant(word: str, known: Iterable[str], fix: str = "") -> str:
+    return meant(word, known, f"{fix}known: {', '.join(sorted(known))}")

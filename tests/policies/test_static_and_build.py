@@ -73,7 +73,7 @@ def test_every_wrong_option_of_a_job_file_is_told_with_its_place(tmp_path: Path)
         ),
         ("daedalus", {"grace": 60}, "policy 'daedalus': unknown option 'grace'; did you mean 'grace_s'?"),
         ("hpa", {"target_cp": 0.8}, "policy 'hpa': unknown option 'target_cp'; did you mean 'target_cpu'?"),
-        ("static", {"zzz": 1}, "policy 'static': unknown option 'zzz'; known: scale_out"),
+        ("static", {"zzz": 1}, "policy 'static': unknown option 'zzz'; leave it out; known: scale_out"),
         (
             "daedalus",
             {"grace_s": -1},
