@@ -75,7 +75,7 @@ def test_what_was_not_given_back_is_said_and_is_no_success(monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["co9"], "operators; known: cmo1, cmo2, co1, co2"),
+        (["co9"], "did you mean 'co2'?"),
         (["co1", "--method", "bisect"], "there is no sampling method 'bisect'"),
         (["co1", "--job", "../co1"], "is no name of a stream job"),
         (["co1", "--picture", "/no/such/folder/co1.png"], "make it, or write elsewhere"),

@@ -98,7 +98,7 @@ def test_names_that_are_not_known_are_answered_with_those_that_are(tmp_path: Pat
     path = tmp_path / "tiny.yaml"
     path.write_text(TINY)
     assert load_topology("tiny", tmp_path).targets("meter") == ("count",)
-    with pytest.raises(SettingsError, match=r"no topology 'tinny' in .*; known: tiny"):
+    with pytest.raises(SettingsError, match=r"there is no topology 'tinny' in .*; did you mean 'tiny'"):
         load_topology("tinny", tmp_path)
     with pytest.raises(SettingsError, match="no pattern 'round'; known: flat"):
         load_topology("tiny", tmp_path).pattern("round")
