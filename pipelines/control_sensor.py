@@ -28,6 +28,7 @@ from perdix.control.job_files import FollowedFiles
 from perdix.control.live import holder_name, job_files, live_io
 from perdix.control.tick_io import TickIO
 from perdix.pipelines.rescaled_jobs import review_jobs, review_of
+from perdix.settings.counting import counted
 from perdix.settings.home import Home
 from perdix.settings.product import ControlSettings, load_product_settings
 from perdix.settings.yaml_files import SettingsError
@@ -151,6 +152,7 @@ def tick_metadata(report: FleetReport) -> dict[str, Any]:
     horizons = [tick.horizon_wape for tick in served if tick.horizon_wape is not None]
     standing = sorted(report.statuses.items(), key=lambda item: (item[1].status in USUAL, item[0]))
     rows = [{"job": name, "status": status.status.value, "why": status.sentence} for name, status in standing]
+    more = len(rows) - MOST_ROWS
     return {
         "jobs": summary["jobs"],
         "workers": summary["workers"],
@@ -161,7 +163,7 @@ def tick_metadata(report: FleetReport) -> dict[str, Any]:
         **({"wape_mean": round(sum(wapes) / len(wapes), 4)} if wapes else {}),
         **({"horizon_wape_mean": round(sum(horizons) / len(horizons), 4)} if horizons else {}),
         "why": records(rows, ("job", "status", "why")),
-        **({"not_shown": f"{more} more jobs; perdix jobs lists all"} if (more := len(rows) - MOST_ROWS) > 0 else {}),
+        **({"not_shown": f"{counted(more, 'more job')}; perdix jobs lists all"} if more > 0 else {}),
         **({"notes": "; ".join(report.notes)} if report.notes else {}),
     }
 

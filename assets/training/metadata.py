@@ -14,6 +14,7 @@ import dagster as dg
 
 from perdix.assets.metadata import MOST_ROWS, picture, records
 from perdix.assets.training.record import Trained
+from perdix.settings.counting import counted
 
 if TYPE_CHECKING:
     from perdix.models.registry import Published
@@ -28,7 +29,8 @@ def tell_of_failures(context: dg.AssetExecutionContext, trained: Sequence[Traine
     for outcome in failed[:MOST_FAILURES]:
         context.log.warning(f"{outcome.job}: {outcome.error}")
     if len(failed) > MOST_FAILURES:
-        context.log.warning(f"{len(failed) - MOST_FAILURES} more jobs failed; see their partitions, key 'error'")
+        more = counted(len(failed) - MOST_FAILURES, "more job")
+        context.log.warning(f"{more} failed; see their partitions, key 'error'")
     if len(trained) <= MOST_ROWS:
         for outcome in trained:
             if not outcome.error:

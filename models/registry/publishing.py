@@ -141,5 +141,5 @@ def _why_not(candidate: Candidate) -> str:
     if not reasons:
         return ""
     (most, _), failed, tried = reasons.most_common(1)[0], reasons.total(), len(candidate.per_job)
-    others = f" ({len(reasons) - 1} other reasons: jobs.json)" if len(reasons) > 1 else ""
+    others = f" ({counted(len(reasons) - 1, 'other reason')}: jobs.json)" if len(reasons) > 1 else ""
     return f"on {failed:,} of {counted(tried, 'job')}: {most[:LONGEST_REASON]}{others}"

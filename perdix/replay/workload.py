@@ -230,7 +230,8 @@ def _closed(steps_s: Values, usual_s: float) -> list[str]:
         return []
     if gaps.max() <= ONE_MISSING * usual_s:
         return [f"{counted(len(gaps), 'single missing row')}: lines across"]
-    return [f"{len(gaps)} gaps, {(gaps - usual_s).sum():,.0f} s in all, the longest {gaps.max():,.0f} s: lines across"]
+    missing = f"{counted(len(gaps), 'gap')}, {(gaps - usual_s).sum():,.0f} s in all"
+    return [f"{missing}, the longest {gaps.max():,.0f} s: lines across"]
 
 
 def _peak(path: Path | str, rows: Rows) -> float:

@@ -82,6 +82,8 @@ class TestWhatIsTold:
         assert told.lines[-1] == ("warning", "10 more jobs failed; see their partitions, key 'error'")
         (event,) = told.events
         assert event.metadata["jobs_failed"].value == 60
+        tell_of_failures(told, trained[:-9])  # type: ignore[arg-type]
+        assert told.lines[-1] == ("warning", "1 more job failed; see their partitions, key 'error'")
 
     def test_every_job_finds_its_own_figures_on_its_partition(self) -> None:
         told = Told()

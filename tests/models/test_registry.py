@@ -463,7 +463,8 @@ def test_a_family_that_could_not_be_judged_says_why_on_its_run(registry: Registr
     failed = table_of(orders=0.08, clicks=0.12).assign(error=["needs two days", "needs two days"])
     some = table_of(orders=0.08, clicks=0.12).assign(error=["", "the history is constant"])
     fine = table_of(orders=0.1, clicks=0.2).assign(error=[None, float("nan")])
-    tried = [Candidate("mstl", failed), Candidate("linear", some), Candidate("auto-arima", fine)]
+    two = table_of(orders=0.1, clicks=0.2).assign(error=["needs two days", "the history is constant"])
+    tried = [Candidate("mstl", failed), Candidate("linear", some), Candidate("auto-arima", fine), Candidate("sum", two)]
     published = registry.publish(publication(candidates=tried))
     said = {
         name: client.get_run(run).data.tags.get("perdix.not_judged")
@@ -473,6 +474,7 @@ def test_a_family_that_could_not_be_judged_says_why_on_its_run(registry: Registr
         "mstl": "on 2 of 2 jobs: needs two days",
         "linear": "on 1 of 2 jobs: the history is constant",
         "auto-arima": None,
+        "sum": "on 2 of 2 jobs: needs two days (1 other reason: jobs.json)",
     }
 
 

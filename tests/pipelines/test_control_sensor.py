@@ -79,6 +79,8 @@ def test_of_many_jobs_those_that_are_not_served_as_usual_are_shown_first() -> No
     shown = metadata["why"].value.records
     assert [row.data["job"] for row in shown[:3]] == ["zebra", "job-00", "job-01"]
     assert metadata["not_shown"] == "11 more jobs; perdix jobs lists all"
+    few = tick_metadata(report(**{f"job-{k:02}": 1 for k in range(21)}))
+    assert few["not_shown"] == "1 more job; perdix jobs lists all"
     assert "not_shown" not in tick_metadata(report(ads=1))
 
 

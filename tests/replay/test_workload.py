@@ -203,6 +203,8 @@ class TestGaps:
     def test_up_to_a_minute_is_closed(self, tmp_path: Path) -> None:
         notes = recorded(written(tmp_path, self.GAPPED)).notes
         assert "2 gaps, 90 s in all, the longest 51 s: lines across" in notes
+        notes = recorded(written(tmp_path, self.GAPPED.rsplit("\n110", 1)[0] + "\n")).notes
+        assert "1 gap, 50 s in all, the longest 51 s: lines across" in notes
 
     def test_longer_ones_are_refused_with_their_line(self, tmp_path: Path) -> None:
         with pytest.raises(SettingsError, match=r"trace\.csv: gaps of more than 60 s: line 12: 91 s after") as caught:
