@@ -84,26 +84,32 @@ def recent_range(context: dg.AssetExecutionContext, workspace: Workspace, spark:
             context.log.warning(f"{job}: {problem}")
     for warning in (*warnings_of(refresh.reports), *chain.from_iterable(refresh.warnings.values())):
         context.log.warning(warning)
-    return _result(context, pulled, refresh)
+    return result_of(context, pulled, refresh)
 
 
 def _day(at_s: float) -> str:
     return datetime.fromtimestamp(at_s, UTC).date().isoformat()
 
 
-def _result(context: dg.AssetExecutionContext, pulled: list["PulledRange"], refresh: Refresh) -> dg.MaterializeResult:
-    rows = []
-    for pull in pulled:
-        own: dict[str, Any] = {
-            "job": pull.job,
-            "asked_from": moment(pull.from_s),
-            "asked_until": moment(pull.until_s),
-            "days": len(pull.days),
-            "samples": pull.samples,
-            "problems": "; ".join([*pull.problems, *refresh.problems[pull.job]]),
-        }
-        context.add_asset_metadata(own, partition_key=pull.job)
-        rows.append(own)
+def row_of(pull: "PulledRange", problems: Iterable[str] = ()) -> dict[str, Any]:
+    """Return what is shown of a job's range; ``problems``: of its observations, beside those of the pull."""
+    return {
+        "job": pull.job,
+        "asked_from": moment(pull.from_s),
+        "asked_until": moment(pull.until_s),
+        "days": len(pull.days),
+        "samples": pull.samples,
+        "problems": "; ".join([*pull.problems, *problems]),
+    }
+
+
+def result_of(
+    context: dg.AssetExecutionContext, pulled: Sequence["PulledRange"], refresh: Refresh
+) -> dg.MaterializeResult:
+    """Return what a run shows of all ranges, with its checks; each job's own goes to the job's partition."""
+    rows = [row_of(pull, refresh.problems[pull.job]) for pull in pulled]
+    for row in rows:
+        context.add_asset_metadata(row, partition_key=row["job"])
     incomplete = [row["job"] for row in rows if row["problems"]]
     failed = [outcome for outcomes in refresh.outcomes.values() for outcome in outcomes if not outcome.success]
 

@@ -32,7 +32,7 @@ def test_each_job_gets_its_own_outcome() -> None:
     )
     failed = SimpleNamespace(name="cpu_load_is_a_ratio", success=False, blocked=("bad",))
     refresh: Any = SimpleNamespace(problems=defaultdict(list), outcomes={"samples": [failed]}, reports=[])
-    recent_range._result(context, [PulledRange("bad", 0.0, 1.0), PulledRange("good", 0.0, 1.0)], refresh)
+    recent_range.result_of(context, [PulledRange("bad", 0.0, 1.0), PulledRange("good", 0.0, 1.0)], refresh)
     passed = {
         evaluation.partition: evaluation.passed for evaluation in logged if evaluation.check_name == recent_range.SOUND
     }
@@ -42,14 +42,9 @@ def test_each_job_gets_its_own_outcome() -> None:
 def test_how_much_was_pulled_is_shown_beside_what_was_asked_for() -> None:
     """Of two weeks all but a gap at their beginning was there: they were shown as pulled."""
     pull = PulledRange("ads", 0.0, 14 * 86_400.0, days=("1970-01-01",), samples=500)
-    context: Any = SimpleNamespace(
-        partition_keys=["ads"],
-        add_asset_metadata=lambda *_, **__: None,
-        op_execution_context=SimpleNamespace(log_event=lambda _: None),
-    )
-    refresh: Any = SimpleNamespace(problems=defaultdict(list), outcomes={}, reports=[])
-    (row,) = recent_range._result(context, [pull], refresh).metadata["ranges"].value.records  # type: ignore[index,union-attr]
-    assert (row.data["days"], row.data["samples"]) == (1, 500)
+    row = recent_range.row_of(pull)
+    assert (row["asked_from"], row["days"], row["samples"]) == ("1970-01-01 00:00Z", 1, 500)
+    assert tuple(row) == recent_range.COLUMNS, "a column of another name would be shown empty"
     assert pull.sentence().startswith("500 samples of 1 day pulled, asked for ")
 
 
