@@ -20,7 +20,7 @@ SETTLE_S = 30.0  # calm that must follow before a job counts as caught up
 FLOOR = 0.05  # an anomaly is at least this share of the workload, whatever the standard deviation
 LAG_FLOOR_S = 2.0  # consumer lag, in seconds of workload, that never counts as a backlog
 LEAST_WORKLOAD_PER_S = 1.0  # records/s by which the lag is counted at least: seconds of less hold no record
-RESUMED = 0.1  # throughput, as a share of the workload, from which the job processes again
+RESUMED = 0.1  # throughput, as a share of what is due, from which the job processes again
 GAP_STEPS = 3.0
 
 
@@ -216,12 +216,17 @@ class _Course:
         """Where as much is processed as arrives."""
         return np.abs(self.excess) <= self.threshold
 
+    @property
+    def missing(self) -> Values:
+        """How much of what is due was not processed, less what is normal, records/s."""
+        return self.excess - (self.workload - self.due)
+
     def stop(self) -> _Stop | None:
-        """Return the first stop: throughput below half of what is due, or less than that for the settling time.
+        """Return the first stop: throughput below half of what is due, or a deficit of it for the settling time.
 
         A job that was overloaded before it was rescaled falls behind first and stops then: the stop is what counts.
         """
-        missing = self.excess - (self.workload - self.due)
+        missing = self.missing
         deficit = missing > self.threshold
         halted = (self.excess > self.threshold) & (self.throughput < STOPPED * self.due)
         for index in np.flatnonzero(deficit | halted).tolist():
@@ -342,8 +347,7 @@ class _Course:
 
     def _equivalent_downtime(self, part: slice) -> float:
         """Return the downtime that would have left as much undone: for metrics that average a stop into a dip."""
-        missing = self.excess[part] - (self.workload[part] - self.due[part])
-        deficit = np.maximum(missing, 0.0) / np.maximum(self.due[part], 1e-9)
+        deficit = np.maximum(self.missing[part], 0.0) / np.maximum(self.due[part], 1e-9)
         caught = np.flatnonzero(deficit == 0.0)
         last = caught[0] if len(caught) else len(deficit) - 1
         steps = np.diff(self.times_s[part])[:last]
