@@ -67,14 +67,16 @@ def _without_total(window: Window) -> tuple[Window, Values]:
     Beside it the throughput of the job, shape ``(n,)``: that of all workers, else that sum.
     """
     table, workers = window.worker_metric(THROUGHPUT.name), window.workers
-    named = np.array([worker != UNNAMED_WORKER for worker in workers], dtype=np.bool_)
-    of_named = total_of_workers(table[:, named], window.step_s)
-    total = np.append(table[:, ~named], np.full((len(window), 1), np.nan), axis=1)[:, 0]
+    of_all = total_of_workers(table, window.step_s)
+    if UNNAMED_WORKER not in workers:
+        return window, of_all
+    at = workers.index(UNNAMED_WORKER)
+    total, of_named = table[:, at], total_of_workers(np.delete(table, at, axis=1), window.step_s)
     both = np.isfinite(total) & (of_named > 0)
     if not both.any() or np.median(np.abs(total[both] / of_named[both] - 1.0)) > SAME_SUM:
-        return window, total_of_workers(table, window.step_s)
-    metrics = {name: values[:, named] for name, values in window.worker_metrics.items()}
-    kept = tuple(worker for worker in workers if worker != UNNAMED_WORKER)
+        return window, of_all
+    metrics = {name: np.delete(values, at, axis=1) for name, values in window.worker_metrics.items()}
+    kept = (*workers[:at], *workers[at + 1 :])
     return replace(window, workers=kept, worker_metrics=metrics), np.where(np.isnan(of_named), total, of_named)
 
 
