@@ -208,8 +208,8 @@ def _counted(rows: Sequence[Row], between_ns: float | None) -> list[Row]:
     number, first_ns, seen = -1, -math.inf, set[tuple[str, str]]()
     for _, rates, place in sorted(rows, key=lambda row: row[1].start_ns):
         key = (rates.operator, rates.instance)
-        told_twice = key in seen and between_ns is None
-        if number < 0 or rates.start_ns - first_ns >= reach_ns or (key in seen and not told_twice):
+        repeated = key in seen and between_ns is None
+        if number < 0 or rates.start_ns - first_ns >= reach_ns or (key in seen and not repeated):
             number, first_ns, seen = number + 1, rates.start_ns, set()
         seen.add(key)
         counted.append((number, rates, place))
