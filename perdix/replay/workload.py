@@ -139,7 +139,7 @@ def _trace(name: str, path: Path | str, rows: Rows, notes: list[str], *, fill_ga
     _refuse_counter(path, rows)
     usual_s = float(np.median(steps_s))
     if rows.empty:
-        notes = [*notes, f"{rows.empty} rows without a rate were left out"]
+        notes = [*notes, f"{counted(rows.empty, 'row')} without a rate left out"]
     gaps = None if fill_gaps else _gaps(path, rows, steps_s, usual_s)
     notes = [*notes, *_closed(steps_s if fill_gaps else steps_s[steps_s <= _closable_s(usual_s)], usual_s)]
     peak = _peak(path, rows)

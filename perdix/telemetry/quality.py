@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from perdix.settings.counting import counted
 from perdix.telemetry.metrics import CPU, SCALE_OUT, THROUGHPUT
 from perdix.telemetry.window import Values, Window
 
@@ -71,9 +72,9 @@ def assess(
         found = blindness if missing >= reporting > 0 else problems
         found.append(f"{reporting} of {reporting + missing} workers report{names}")
     elif running is not None and running >= 2 * reporting > 0:
-        blindness.append(f"{reporting} workers report, and the target says that {running} run")
+        blindness.append(f"{reporting} of {running} workers report, by the target's count")
     if window.ahead:
-        problems.append(f"clock skew: {window.ahead} samples lie more than a scrape interval in the future")
+        problems.append(f"clock skew: {counted(window.ahead, 'sample')} more than a scrape interval in the future")
     return Quality(
         ok=not blindness and not problems,
         blind=bool(blindness),

@@ -135,7 +135,7 @@ class TestFilesAsTheyCome:
     def test_rows_without_a_rate_are_counted_and_closed_by_a_line(self, tmp_path: Path) -> None:
         trace = recorded(written(tmp_path, rows([0, 30, 60, 90], [100, "null", 140, ""])))
         assert trace.relative(31)[30] == pytest.approx(120 / 140)
-        assert "2 rows without a rate were left out" in trace.notes
+        assert "2 rows without a rate left out" in trace.notes
 
     def test_the_row_at_the_seam_of_two_queries_counts_once(self, tmp_path: Path) -> None:
         """A script that asks Prometheus for stretches has the last moment of each once more, and its value."""
@@ -187,7 +187,7 @@ class TestFilesAsTheyCome:
     @pytest.mark.parametrize("absent", ["undefined", "N/A"])
     def test_what_ingest_takes_for_no_sample_is_a_gap(self, absent: str, tmp_path: Path) -> None:
         trace = recorded(written(tmp_path, rows([0, 30, 60, 90], [100, absent, 140, 120])))
-        assert "1 rows without a rate were left out" in trace.notes
+        assert "1 row without a rate left out" in trace.notes
 
     def test_zeros_are_a_workload(self, tmp_path: Path) -> None:
         trace = recorded(written(tmp_path, rows([0, 60, 120], [0, 10, 0])))

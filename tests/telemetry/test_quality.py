@@ -136,7 +136,9 @@ def test_an_unknown_scale_out_finds_nobody_missing():
 def test_a_clock_that_is_ahead_is_said():
     quality = assess(window(ahead=4), NOW, 15)
     assert not quality.ok
-    assert quality.problems == ("clock skew: 4 samples lie more than a scrape interval in the future",)
+    assert quality.problems == ("clock skew: 4 samples more than a scrape interval in the future",)
+    (problem,) = assess(window(ahead=1), NOW, 15).problems
+    assert problem.startswith("clock skew: 1 sample more")
 
 
 def test_a_job_level_need():
@@ -161,4 +163,4 @@ def test_workers_that_nobody_registers_are_missed_where_the_target_tells_of_them
     assert assess(window(), NOW, 15, running=5).ok, "spare slots, or one that is just coming"
     quality = assess(window(), NOW, 15, running=6)
     assert quality.blind
-    assert quality.problems == ("3 workers report, and the target says that 6 run",)
+    assert quality.problems == ("3 of 6 workers report, by the target's count",)
