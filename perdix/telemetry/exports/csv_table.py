@@ -147,8 +147,11 @@ class CsvReader:
     def _counted(self, found: RawSeries | Quarantined) -> RawSeries | Quarantined:
         if isinstance(found, RawSeries):
             title = found.labels.get(COLUMN, f"{found.name}{found.labels}")
-            moments = self._moments.setdefault(title, np.unique(found.times_ms))
-            self._at_moments[title] += int(np.isin(found.times_ms, moments).sum())
+            if title not in self._moments:
+                self._moments[title] = np.unique(found.times_ms)
+            moments = self._moments[title]
+            if found.times_ms.min() <= moments[-1] and found.times_ms.max() >= moments[0]:
+                self._at_moments[title] += int(np.isin(found.times_ms, moments).sum())
         return found
 
     def _judged(self, header: Header, rows: Sequence[Sequence[str]], times: Times) -> set[int]:
