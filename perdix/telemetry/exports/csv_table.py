@@ -169,11 +169,13 @@ class CsvReader:
             self._unjudged = labels - {*places(header.columns, *ALWAYS_LABELS)}
         columns = {at: [cells[at] for cells in rows] for at in sorted(self._unjudged)}
         columns = {at: cells for at, cells in columns.items() if len(set(cells)) > 1}
+        if not columns:
+            return found
         self._unjudged -= columns.keys()
         rest = [[cells[at] for cells in rows] for at in sorted(labels - self._out - columns.keys())]
         numbers = {at for at, cells in columns.items() if _may_measure(cells)}
         names = [cells[header.name] for cells in rows]
-        return found | (no_labels(columns, names, [times.times_ms.tolist(), *rest], numbers) if columns else set())
+        return found | no_labels(columns, names, [times.times_ms.tolist(), *rest], numbers)
 
     @staticmethod
     def _rows(lines: list[bytes], begin: int, header: Header) -> Iterator[tuple[int, list[str]]]:
