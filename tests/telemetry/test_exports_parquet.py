@@ -256,7 +256,7 @@ def test_a_partition_that_other_metrics_lack_is_a_label(read):
     frame.assign(share=np.linspace(0.1, 0.9, len(rows))).to_parquet(sink)
     named, reading = read(sink.getvalue())
     assert labels_of_lag(named) == [{"partition": f"{k}"} for k in range(4)]
-    assert reading.remarks == []
+    assert reading.remarks == ["column 'share' is left out: it does not distinguish series"]
 
 
 @pytest.mark.parametrize("others", [[], [0.5]])
@@ -299,6 +299,14 @@ def test_further_text_columns_are_labels_and_numbers_are_not(read):
         ("{'zone': 'x'}", 2),
         ("{}", 1),
     }
+
+
+def test_a_column_of_fractions_is_left_out_with_a_remark(read):
+    """As of a CSV: it was left out without a word."""
+    table = {"ts": [T0, T0 + 15_000], "metric": ["cpu_load"] * 2, "value": [0.5, 0.6], "cost": [1.25, 2.0]}
+    named, reading = read(written(**table))
+    assert [series.series.labels for series in named] == [{}]
+    assert reading.remarks == ["column 'cost' is left out: it does not distinguish series"]
 
 
 def test_a_few_rows_that_would_be_alike_keep_their_numbers(read):

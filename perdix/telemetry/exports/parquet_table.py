@@ -68,9 +68,9 @@ def read_parquet(content: Content, limits: Limits, timezone: str) -> Iterator[Ra
         for batch in opened.iter_batches(_BATCH_ROWS, columns=list(dict.fromkeys(wanted))):
             times = _of_two_columns(batch, columns, timezone) or _times(batch[columns.time], timezone)
             local |= times.local
-            fractions = {label for label in unjudged if _has_fractions(batch[label])}
-            unjudged -= fractions
-            columns = replace(columns, labels=tuple(label for label in columns.labels if label not in fractions))
+            out |= {label for label in unjudged if _has_fractions(batch[label])}
+            unjudged -= out
+            columns = replace(columns, labels=tuple(label for label in columns.labels if label not in out))
             whole = batch.num_rows == opened.metadata.num_rows
             judged = {label for label in unjudged if whole or len(_as_text(batch[label]).unique().drop_null()) > 1}
             unjudged -= judged
