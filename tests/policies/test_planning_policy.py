@@ -14,7 +14,7 @@ from perdix.policies.planning.policy import Perdix, PerdixOptions
 from perdix.settings.stream_job import Objectives
 from perdix.telemetry.lateness import SeenLate
 from tests.policies.conftest import NOW_S
-from tests.policies.planned import DAY, decide, lost
+from tests.policies.planned import DAY, decide, in_place, lost
 
 CAPACITIES = {n: 1_000.0 * n for n in range(1, 13)}
 
@@ -260,27 +260,17 @@ def test_where_a_checkpoint_is_made_for_each_rescale_no_interval_is_feared_for(s
 def test_a_size_that_was_just_gone_to_is_found_out_before_it_is_left(situate):
     """Zoo 76001-2: 19 -> 16 -> 19 workers every five minutes, for what was not known of 16 counted once they ran."""
 
-    def estimate(workers, sd):
-        return Estimate.about(workers, math.log(1e3 * workers), sd, seen=True, basis="test")
+    def decided(scale_out, since_s, memory, lag_records=0.0):
+        job = {"scale_out": scale_out, "since_rescale_s": since_s, "memory": memory, "lag_records": lag_records}
+        unsure = {n: 0.03 if n == 21 else 0.14 for n in range(1, 22)}
+        return Perdix().decide(in_place(situate, 13_500.0, minutes=90, unsure=unsure, **job))
 
-    now_s = situate().now_s
-    given = {
-        "bounds": (1, 21),
-        "load": 13_500.0,
-        "minutes": np.full(90, 13_500.0),
-        "objectives": Objectives(recovery_time_s=600.0, checkpoint_interval_s=180.0),
-        "checkpointed": True,
-        "downtimes": Downtimes.assumed(3.0, 3.0, 30.0, 1.0),
-    }
-    spent = {"late_s": 1_000.0, "seen_s": 28_800.0, "at_s": now_s - 60.0, "usual": 0.0, "ours_s": 1_000.0}
-    known = {n: estimate(n, 0.03 if n == 21 else 0.14) for n in range(1, 22)}
-    first = situate(**given, scale_out=21, since_rescale_s=7_200.0, memory={"spent": spent})
-    decision = Perdix().decide(replace(first, capacities=known))
+    spent = {"late_s": 1_000.0, "seen_s": 28_800.0, "at_s": NOW_S - 60.0, "usual": 0.0, "ours_s": 1_000.0}
+    decision = decided(21, 7_200.0, {"spent": spent})
     assert decision.scale_out == 16
 
     def then(since_s, lag_records=0.0):
-        here = situate(**given, scale_out=16, since_rescale_s=since_s, memory=decision.memory, lag_records=lag_records)
-        return Perdix().decide(replace(here, capacities=known)).scale_out
+        return decided(16, since_s, decision.memory, lag_records).scale_out
 
     assert then(60.0) == then(120.0) == 16
     assert then(600.0) > 16, "what is still not known of it counts"
@@ -309,20 +299,10 @@ def test_where_checkpoints_for_rescales_are_not_complete_in_time_an_interval_is_
 @pytest.mark.parametrize("scaled_in", [False, True])
 def test_a_size_that_was_just_gone_to_lets_none_below_it_look_safer(situate, since_s, scaled_in):
     """For three minutes after a scale-out all smaller sizes counted as known as the one that is known best."""
-    known = {
-        n: Estimate.about(n, math.log(1e3 * n), 0.02 if n > 7 else 0.2, seen=True, basis="test") for n in range(1, 11)
-    }
-    stays = {"log_s": 7.0, "seen": 3.0, "scale_out": 5.0, "since_s": situate().now_s - 3_600.0 if scaled_in else None}
-    given = {
-        "bounds": (1, 10),
-        "load": 2_800.0,
-        "minutes": np.full(240, 2_800.0),
-        "objectives": Objectives(recovery_time_s=600.0, checkpoint_interval_s=180.0),
-        "checkpointed": True,
-        "downtimes": Downtimes.assumed(3.0, 3.0, 30.0, 1.0),
-    }
-    here = situate(**given, since_rescale_s=since_s, memory={"stays": stays})
-    assert Perdix().decide(replace(here, capacities=known)).scale_out == 5
+    unsure = {n: 0.02 if n > 7 else 0.2 for n in range(1, 11)}
+    stays = {"log_s": 7.0, "seen": 3.0, "scale_out": 5.0, "since_s": NOW_S - 3_600.0 if scaled_in else None}
+    job = {"since_rescale_s": since_s, "memory": {"stays": stays}}
+    assert Perdix().decide(in_place(situate, 2_800.0, minutes=240, unsure=unsure, **job)).scale_out == 5
 
 
 def test_the_fewer_rescales_of_the_day_are_left_the_more_one_must_save(situate):
