@@ -112,6 +112,11 @@ class World:
     def _deployed(self, place: Place) -> Deployment:
         return Deployment(place, lambda kind: self.weather.active(kind, place.job.name))
 
+    @property
+    def idle_until_min(self) -> int:
+        """The minute at which the quiet end ends, and the load rises for the last time."""
+        return max(self.minutes, EPISODE_MIN) - END_MIN + IDLE_MIN
+
     # ---- running ---------------------------------------------------------------------------------------------------
 
     def run(self) -> Run:
@@ -181,7 +186,7 @@ class World:
         weather = self.weather
         weather.now_s = max(weather.now_s, first.next_s)
         self.hosts.boot(self.controllers)
-        if not self.idle and weather.minute >= max(self.minutes, EPISODE_MIN) - END_MIN + IDLE_MIN:
+        if not self.idle and weather.minute >= self.idle_until_min:
             self.idle = self._sizes()
         self._step(first)
         late = max(weather.now_s - first.next_s, 0.0)

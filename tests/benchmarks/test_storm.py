@@ -3,6 +3,7 @@
 import functools
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -11,7 +12,7 @@ import pytest
 from benchmarks.storm import process
 from benchmarks.storm.__main__ import main, replayed, soaked
 from benchmarks.storm.answers import BAD_ANSWERS
-from benchmarks.storm.climate import END_MIN, START_S, STEADY, places
+from benchmarks.storm.climate import END_MIN, IDLE_MIN, START_S, STEADY, STORM_MIN, places
 from benchmarks.storm.crashes import crashes
 from benchmarks.storm.disk import Disk
 from benchmarks.storm.episodes import Episode, Player, episode
@@ -29,6 +30,7 @@ from benchmarks.storm.weather import quiet_since
 from benchmarks.storm.world import World
 from perdix.control.sources import LiveSource, Reading
 from perdix.control.state.ledger import Entry, Intent, State
+from perdix.policies.contract import Reason
 from perdix.settings.targets import KubernetesSettings, TwinSettings
 from perdix.telemetry.metrics import SCALE_OUT, THROUGHPUT, WORKLOAD
 
@@ -382,3 +384,18 @@ def test_a_controller_that_stands_still_at_the_end_of_a_fault_is_not_awake_yet()
     assert (pause.gone_min, Fault("down", "c0", 41, 4).gone_min) == (49.0, 45.0)
     assert quiet_since((pause, asleep), "job-1", 48.67) == 48.67
     assert quiet_since((pause, asleep), "job-1", 60.0) == 49.0
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "ago_min", "excused"),
+    [(1, 3, 30, True), (1, 3, 61, False), (1, 3, -1, False), (3, 1, 30, False)],
+)
+def test_fewer_workers_are_barred_for_an_hour_after_going_back_from_them(
+    before: int, after: int, ago_min: int, excused: bool, tmp_path: Path
+):
+    world = World(places(2, tmp_path), (), tmp_path)
+    made_s = START_S + 60.0 * (STORM_MIN + IDLE_MIN - ago_min)
+    back = Intent("job-0", made_s, made_s, before, after, "perdix", Reason.ROLLBACK, "", made_s + 120.0, {}, {})
+    assert world.watch.barred_below([Entry("1", back, State.CONFIRMED)]) is excused
+    other = replace(back, reason=Reason.SCALE_OUT)
+    assert not world.watch.barred_below([Entry("1", other, State.CONFIRMED)])

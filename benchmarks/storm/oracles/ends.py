@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from benchmarks.storm.climate import END_MIN, EPISODE_MIN, EXACT, IDLE_MIN, LEARNED, MANY, MAXIMUM
+from benchmarks.storm.climate import EXACT, LEARNED, MANY, MAXIMUM
 from benchmarks.storm.oracles.operators import Operators
 from benchmarks.storm.oracles.rest import Rest
 from perdix.control.reconcile import AVOID_S
@@ -40,7 +40,7 @@ class Ends(Operators, Rest):
                 self._ends_well(deployment, calm.ends[name])
                 idle, least = self._world.idle.get(name, 0), calm.idle.get(name, MAXIMUM)
                 limited = deployment.place.job.objectives.rescales_per_day < MANY
-                waits = self._taught_to_wait(deployment) or self._taken_back(entries)
+                waits = self._taught_to_wait(deployment) or self.barred_below(entries)
                 if idle > least + 1 and not limited and not waits:
                     self._tell("end state", f"{name}: {idle} workers run idle at last, {least} do without faults")
             for mine, theirs in zip(self.decisions.get(name, []), alone.get(name, ()), strict=False):
@@ -65,13 +65,13 @@ class Ends(Operators, Rest):
         down = {fault.where for fault in self._weather.faults if fault.kind == "down after a rescale"}
         return job.policy.name in LEARNED and job.name in down
 
-    def _taken_back(self, entries: Sequence[Entry]) -> bool:
+    def barred_below(self, entries: Sequence[Entry]) -> bool:
         """Whether it went back from fewer workers, which are barred since: what faults left waiting took too long."""
-        until_min = max(self._world.minutes, EPISODE_MIN) - END_MIN + IDLE_MIN
+        until_min, made = self._world.idle_until_min, [entry.intent for entry in entries]
         back = [
-            self._weather.minute_of(entry.intent.made_s) for entry in entries if entry.intent.reason == Reason.ROLLBACK
+            intent for intent in made if intent.reason == Reason.ROLLBACK and intent.scale_out > intent.from_scale_out
         ]
-        return any(until_min - AVOID_S / 60.0 < minute <= until_min for minute in back)
+        return any(0.0 <= until_min - self._weather.minute_of(intent.made_s) < AVOID_S / 60.0 for intent in back)
 
     def _reported_truly(self, deployment: Deployment, entries: Sequence[Entry]) -> None:
         self._noted(deployment, entries)

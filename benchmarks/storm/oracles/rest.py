@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from benchmarks.storm.climate import END_MIN, EPISODE_MIN, IDLE_MIN, STORM_MIN
+from benchmarks.storm.climate import END_MIN, IDLE_MIN, STORM_MIN
 from benchmarks.storm.oracles.judge import Judge
 from perdix.control.state.ledger import Entry
 
@@ -37,11 +37,12 @@ class Rest(Judge):
     def _rests(self, deployment: Deployment, entries: Sequence[Entry], calm: Run | None) -> None:
         """Find a job that is rescaled again and again, or that keeps for hours what only a fault asked for."""
         name, load = deployment.place.job.name, deployment.place.load
-        idle_min = max(self._world.minutes, EPISODE_MIN) - END_MIN
+        until_min = self._world.idle_until_min
+        idle_min = until_min - IDLE_MIN
         steady = load.low_per_s == load.high_per_s
         for from_min, to_min, most in (
             (HEALED_MIN, idle_min, STEADY_RESCALES if steady else SLOW_RESCALES),
-            (idle_min + TO_REST_MIN, idle_min + IDLE_MIN, IDLE_RESCALES),
+            (idle_min + TO_REST_MIN, until_min, IDLE_RESCALES),
         ):
             to = [
                 entry.intent.scale_out
