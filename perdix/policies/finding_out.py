@@ -42,7 +42,9 @@ def best_trial(
     ``least_per_s``: capacity from which on a size holds, records/s.
     ``late_price``: worker-seconds that one late second weighs.
     """
-    trials = [_trial(situation, situation.capacities[n], least_per_s, late_price) for n in scale_outs]
+    load = float(np.nanmean(situation.minutes))
+    rescale = rescale_s(situation) * busy_workers(situation, load)
+    trials = [_trial(situation, situation.capacities[n], load, least_per_s, late_price, rescale) for n in scale_outs]
     return max((trial for trial in trials if trial.worth > 0.0), key=lambda trial: trial.worth, default=None)
 
 
@@ -68,17 +70,16 @@ def rescale_s(situation: Situation) -> float:
     return RESCALE_S * min(scarcer * Pace.of_memory(situation.memory).dearer(budget), budget)
 
 
-def _load(situation: Situation) -> float:
-    return float(np.nanmean(situation.minutes))
-
-
-def _trial(situation: Situation, estimate: Estimate, least_per_s: float, late_price: float) -> Trial:
+def _trial(
+    situation: Situation, estimate: Estimate, load: float, least_per_s: float, late_price: float, rescale: float
+) -> Trial:
+    """Return what trying a size is worth; ``load``: records/s, ``rescale``: what a rescale weighs, worker-seconds."""
     could_take = np.asarray(estimate.per_s * np.exp(estimate.log_sd * _AT))  # each as likely as the others
-    down, load, lost_s = situation.downtimes, _load(situation), situation.lost_s
+    down, lost_s = situation.downtimes, situation.lost_s
     caught_up_s = _catching_up_s(load * (down.in_s + lost_s), could_take, load)
     # Who does not recover from the rescale in the time that is asked for is sent back, whatever it takes otherwise.
     held = (could_take >= least_per_s) & (caught_up_s <= situation.objectives.recovery_time_s)
-    chance, rescale = float(held.mean()), rescale_s(situation) * busy_workers(situation, load)
+    chance = float(held.mean())
     if not chance > 0.0:
         return Trial(estimate.scale_out, chance, -math.inf)
     late_s = down.in_s + float(caught_up_s[held].mean())
