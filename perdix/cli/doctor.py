@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from perdix.cli.doctor_metrics import AT_ONCE, PER_SERVER, metrics_of_jobs
 from perdix.cli.findings import BETWEEN, Finding, show
 from perdix.cli.options import JsonOption
 from perdix.cli.output import emit
@@ -46,6 +45,7 @@ def doctor(
 
     Example: perdix doctor --job ads
     """
+    from perdix.cli.doctor_metrics import metrics_of_jobs
     from perdix.control import live
 
     place = home()
@@ -173,6 +173,7 @@ def _configuration(_: Home, files: JobFiles) -> Iterator[Finding]:
 
 def _targets(_: Home, files: JobFiles) -> Iterator[Finding]:
     """Yield a finding per job of Flink or Kubernetes, in the order of the files; one that hangs delays no other."""
+    from perdix.cli.doctor_metrics import AT_ONCE, PER_SERVER
     from perdix.control.calls import Call, Calls
     from perdix.control.read_ahead import target_call
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 import json
 import re
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -485,3 +487,9 @@ def test_a_number_of_another_order_is_refused_with_what_is_possible(
     monkeypatch.setenv("PERDIX_HOME", str(tmp_path / "home"))
     answer = CliRunner().invoke(app, words.split())
     assert (answer.exit_code, f"Invalid value for '{words.split()[-2]}'" in answer.output) == (2, True), answer.output
+
+
+def test_no_command_waits_for_what_others_need():
+    """Each command, perdix --help, too, took half a second longer: the checks of doctor bring what policies need."""
+    code = "import sys, perdix.cli.main; print(*{'scipy', 'sqlalchemy', 'perdix.policies'} & set(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout == "\n"
