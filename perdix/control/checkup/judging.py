@@ -124,7 +124,7 @@ def _judged(seen: _Seen, fact: QueryFact) -> QueryFact:
 
 def _counted(seen: _Seen, fact: QueryFact, fresh: Sequence[Series]) -> QueryFact | None:
     """Return a fact of series that count too much; ``None`` where none do."""
-    twice = _told_twice(fact.metric, fresh)
+    twice = _repeated(fact.metric, fresh)
     if twice:
         verdict = Verdict.DUPLICATED if fact.metric in SUMMED else Verdict.DOUBTFUL
         return replace(fact, verdict=verdict, found=twice, fix=ONE_OF_THEM)
@@ -134,7 +134,7 @@ def _counted(seen: _Seen, fact: QueryFact, fresh: Sequence[Series]) -> QueryFact
     return None if counted is None else replace(fact, verdict=Verdict.DUPLICATED, found=counted.found, fix=counted.fix)
 
 
-def _told_twice(metric: str, fresh: Sequence[Series]) -> str:
+def _repeated(metric: str, fresh: Sequence[Series]) -> str:
     """Return in words that a query's own results count a worker (or the job) more than once; empty where none does."""
     by_worker: dict[str, list[Labels]] = {}
     for stream in fresh:
