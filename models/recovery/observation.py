@@ -239,15 +239,55 @@ class _Course:
             return self._unseen(before=first) or _Stop(first, self._began_s(first), seen=True)
         return self._unseen(before=len(self.times_s))
 
-    def _began_s(self, first: int) -> float:
-        """Return when a stop began that shows first in this sample: at the action, where it is the next one.
+    def _began_s(self, first: int, *, means: bool = False) -> float:
+        """Return when a stop began whose first sample below half of what is due is given.
 
-        It began within the step before the sample, and a gap of the metrics before that is its own.
+        A rate that is the mean over its step says for how much of it the job worked: this sample, or the one before. A
+        rate of a moment says only that it stopped since the sample before: half a step ago, or with the action, where
+        there is none. A gap of the metrics before the sample is the stop's own.
+        ``means``: whether the stop's end shows that rates are means; its beginning shows it where it is in a step.
         """
-        if not first:
-            return self.at_s
-        before_s, at_s = float(self.times_s[first - 1]), float(self.times_s[first])
-        return min((before_s + at_s) / 2, before_s + self._usual_step_s)
+        at_s, step_s = float(self.times_s[first]), self._usual_step_s
+        before_s = float(self.times_s[first - 1]) if first else max(self.at_s, at_s - step_s)
+        worked = self._worked_until(first)
+        if at_s - before_s <= 1.5 * step_s and (means or _within_a_step(worked)):
+            return max(self.at_s, at_s - step_s * (len(worked) - float(worked.sum())))
+        return min((before_s + at_s) / 2, before_s + step_s) if first else self.at_s
+
+    def _ended_s(self, last: int, *, means: bool) -> float:
+        """Return when a stop ended whose last sample below a tenth of what is due is given, as :meth:`_began_s`."""
+        silent_s, works_s = self.times_s[last], self.times_s[min(last + 1, len(self.times_s) - 1)]
+        worked = self._worked_from(last)
+        if means or _within_a_step(worked):
+            return float(works_s - self._usual_step_s * worked.sum())
+        return float(max((silent_s + works_s) / 2, works_s - self._usual_step_s))
+
+    def _worked_until(self, first: int) -> Values:
+        """Return for what share of its step the job worked: of a stop's first sample, and of the one before it.
+
+        The latter is what is usual, or between the sample before that and the stop's.
+        """
+        before = first - 1 if first and self._rises(first - 1, self._pace_before(first - 1)) else first
+        worked = self._pace[[before, first]] / max(self._pace_before(before), 1e-9)
+        return worked if before < first else np.array([1.0, worked[1]])
+
+    def _pace_before(self, index: int) -> float:
+        """Return what was processed before a sample as a share of what arrived: in the one before, or what is due."""
+        return float(self._pace[index - 1] if index else self.due[0] / max(self.workload[0], 1e-9))
+
+    def _worked_from(self, last: int) -> Values:
+        """Return for what share of its step the job worked, of the last sample of a stop and the next one.
+
+        All that the workers can process then shows in the next one, or in the one after that, where that is faster.
+        """
+        after = min(last + 1, len(self.times_s) - 1)
+        later = float(self._pace[min(after + 1, len(self.times_s) - 1)])
+        full = later if self._rises(after, later) else float(self._pace[after])
+        return np.array([self._pace[last], self._pace[after]]) / max(full, 1e-9)
+
+    def _rises(self, index: int, pace: float) -> bool:
+        """Whether a pace is above that of a sample by more than the noise of two."""
+        return bool((pace - self._pace[index]) * self.workload[index] > 2 * self.threshold[index])
 
     def _unseen(self, before: int) -> _Stop | None:
         """Return a stop hidden in a gap of the metrics: a surplus follows that only a backlog since then explains."""
@@ -310,9 +350,9 @@ class _Course:
             if not len(within):
                 continue
             begins, last = part.start + first, part.start + first + int(within[-1])
-            began_s = float(self.times_s[begins]) if hidden and not first else self._began_s(begins)
-            silent_s, works_s = self.times_s[last], self.times_s[min(last + 1, len(self.times_s) - 1)]
-            total_s += float(max((silent_s + works_s) / 2, works_s - self._usual_step_s)) - began_s
+            means = _within_a_step(self._worked_until(begins)) or _within_a_step(self._worked_from(last))
+            began_s = float(self.times_s[begins]) if hidden and not first else self._began_s(begins, means=means)
+            total_s += self._ended_s(last, means=means) - began_s
         return total_s
 
     def caught_up_s(self, index: int, since: int) -> float:
@@ -345,13 +385,26 @@ class _Course:
     def _usual_step_s(self) -> float:
         return float(np.median(np.diff(self.times_s))) if len(self.times_s) > 2 else self.settle_s
 
+    @property
+    def _pace(self) -> Values:
+        """How much was processed as a share of what arrived, in each sample."""
+        return self.throughput / np.maximum(self.workload, 1e-9)
+
     def _equivalent_downtime(self, part: slice) -> float:
-        """Return the downtime that would have left as much undone: for metrics that average a stop into a dip."""
-        deficit = np.maximum(self.missing[part], 0.0) / np.maximum(self.due[part], 1e-9)
-        caught = np.flatnonzero(deficit == 0.0)
-        last = caught[0] if len(caught) else len(deficit) - 1
-        steps = np.diff(self.times_s[part])[:last]
-        return float(np.minimum(deficit[:last], 1.0) @ steps)
+        """Return the downtime that would have left as much undone: for metrics that average a stop into a dip.
+
+        The dip's last sample and the next one may hold work at the pace of catching up. Where the dip is a single
+        sample, how much of that is in it is not known.
+        """
+        lacks = np.clip(self.missing[part] / np.maximum(self.due[part], 1e-9), 0.0, 1.0)
+        caught = np.flatnonzero(self.missing[part] <= self.threshold[part])
+        last = int(caught[0]) - 1 if len(caught) else len(lacks) - 1
+        idle, rest = 1.0 - self._worked_from(part.start + last)
+        if last > 0:
+            lacks[last] = idle
+        elif not rest:
+            lacks[last] = (lacks[last] + idle) / 2
+        return float(lacks[: last + 1] @ self._steps_s[part][: last + 1] + self._usual_step_s * rest)
 
     def _window(self, index: int) -> NDArray[np.int64] | None:
         """Return the indices of the settling time that starts at ``index``; ``None`` before it is over."""
@@ -359,3 +412,8 @@ class _Course:
         if self.times_s[-1] < until:
             return None
         return np.arange(index, int(np.searchsorted(self.times_s, until, side="right")))
+
+
+def _within_a_step(worked: Values) -> bool:
+    """Whether samples at the edge of a stop, as shares of a step, hold both work and standstill."""
+    return bool(((worked > FLOOR) & (worked < 1.0)).any())
