@@ -11,7 +11,8 @@ from perdix.control.observe import last_finite, standing_still, total_throughput
 from perdix.control.state.ledger import Entry
 from perdix.models.recovery.downtime import IN_S, Downtimes, rescaled
 from perdix.models.recovery.normal import Normal
-from perdix.models.recovery.observation import RESUMED, TIMEOUT_S, Recovered, RecoveryWatch, TimedOut
+from perdix.models.recovery.observation import TIMEOUT_S, RecoveryWatch, TimedOut
+from perdix.models.recovery.stops import RESUMED, Recovered
 from perdix.policies.contract import Reason
 from perdix.settings.stored import restored
 from perdix.telemetry import metrics

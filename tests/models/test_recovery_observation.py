@@ -11,7 +11,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from perdix.models.recovery.normal import Moments, Normal
-from perdix.models.recovery.observation import Recovered, RecoveryWatch, TimedOut
+from perdix.models.recovery.observation import RecoveryWatch, TimedOut
+from perdix.models.recovery.stops import Recovered
 
 METRICS = Path(__file__).parents[2] / "../shared/data/metrics"
 
@@ -175,6 +176,21 @@ def test_a_recovery_is_never_shorter_than_its_downtime(down, every, rate, at_s, 
     assert outcome.stopped_s >= at_s
     # A step too early, where the first sample after the action shows the stop, and half a step at its end.
     assert outcome.downtime_s == pytest.approx(down, abs=1.5 * every + 2)
+
+
+ANY_RATE = st.one_of(st.just(0.0), st.floats(0.0, 100.0), st.sampled_from([1e-300, 1e6, 1e300]))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.tuples(ANY_RATE, ANY_RATE), min_size=1, max_size=12), st.sampled_from([0.0, 5.0, math.inf]))
+def test_whatever_was_measured_a_stop_lies_within_what_was_watched(rows, worked_per_s):
+    calm = [(10.0, 10.0)] * 4
+    workload, throughput = np.array([*rows, *calm]).T
+    times = 100.0 + 15.0 * np.arange(1, len(workload) + 1)
+    outcome = RecoveryWatch(100.0, worked_per_s=worked_per_s).observe(times, workload, throughput).outcome
+    assume(isinstance(outcome, Recovered))
+    assert 100.0 <= outcome.stopped_s <= outcome.caught_up_s <= times[-1]
+    assert 0.0 <= outcome.downtime_s <= outcome.recovery_s
 
 
 def test_missing_samples_are_not_an_outage():

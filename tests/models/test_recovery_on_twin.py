@@ -5,8 +5,9 @@ import pytest
 
 from perdix.models.forecasting.contract import Forecast
 from perdix.models.recovery.normal import Normal
-from perdix.models.recovery.observation import Recovered, RecoveryWatch
+from perdix.models.recovery.observation import RecoveryWatch
 from perdix.models.recovery.prediction import predict_recoveries_s
+from perdix.models.recovery.stops import Recovered
 from perdix.twin.job import JobTwin
 from perdix.twin.parameters import TwinParameters
 from perdix.twin.workloads import workload
