@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from perdix.telemetry.alignment import align
@@ -139,7 +140,8 @@ def test_a_number_that_changes_where_the_next_series_begins_stays_a_label(order)
     """A block of a file that ends one series and begins the next: no time comes twice in it."""
     rows = [(k, "0") for k in range(900, 1_000)] + [(k, "1") for k in range(100)]
     times, shards = zip(*rows[::order], strict=True)
-    assert no_labels({"shard": shards}, ["consumer_lag_records"] * 200, [times], {"shard"}) == set()
+    names = ["consumer_lag_records"] * 200
+    assert no_labels({"shard": shards}, names, np.array(times), numbers={"shard"}) == set()
 
 
 def test_an_error_of_one_worker_among_several_is_no_label(read):
@@ -192,6 +194,23 @@ def test_tasks_that_are_scraped_in_turn_are_labels_where_some_come_late_or_two_a
     ]
     named, reading = read(f"ts,task,metric,value\n{''.join(rows)}".encode())
     assert {s.series.labels.get("task") for s in named} == {f"{task}" for task in range(len(offsets_ms))}
+    assert reading.remarks == []
+
+
+@pytest.mark.parametrize("counts", [(58, 59), (4, 5, 4, 5, 5), (0, 15)])
+def test_counts_that_alternate_are_no_tasks_that_are_scraped_in_turn(read, counts):
+    """As of samples in a minute: each count was a series, and the values of both were added."""
+    rows = (f"{1677064200 + 15 * k},workload_per_s,500,{counts[k % len(counts)]}\n" for k in range(60))
+    named, reading = read(f"ts,metric,value,n\n{''.join(rows)}".encode())
+    assert (dict(one(named).labels), len(one(named))) == ({}, 60)
+    assert reading.remarks == ["column 'n' is left out: it does not distinguish series"]
+
+
+def test_tasks_of_several_hosts_that_are_scraped_in_turn_are_labels(read):
+    """The hosts are scraped at the same times: of each task of a host, a third of the samples were another's."""
+    rows = (f"{1677064200 + 5 * k},rack{r},{k % 3},cpu_load,0.5\n" for k in range(60) for r in range(2))
+    named, reading = read(f"ts,rack,task,metric,value\n{''.join(rows)}".encode())
+    assert sorted(tuple(s.series.labels.values()) for s in named) == [(f"rack{r}", f"{k}") for r in "01" for k in "012"]
     assert reading.remarks == []
 
 

@@ -175,7 +175,7 @@ class CsvReader:
         rest = [[cells[at] for cells in rows] for at in sorted(labels - self._out - columns.keys())]
         numbers = {at for at, cells in columns.items() if _may_measure(cells)}
         names = [cells[header.name] for cells in rows]
-        return found | no_labels(columns, names, [times.times_ms.tolist(), *rest], numbers)
+        return found | no_labels(columns, names, times.times_ms, rest, numbers)
 
     @staticmethod
     def _rows(lines: list[bytes], begin: int, header: Header) -> Iterator[tuple[int, list[str]]]:

@@ -131,12 +131,12 @@ def _has_fractions(column: pa.Array) -> bool:
 
 
 def _no_labels(batch: pa.RecordBatch, columns: _Columns, times: Times, judged: set[str]) -> set[str]:
-    codes = {column: _groups([_as_text(batch[column])])[0].tolist() for column in (columns.name, *columns.labels)}
-    cells = {label: codes[label] for label in columns.labels if label in judged}
-    rest = [codes[label] for label in columns.labels if label not in judged]
+    names = _as_text(batch[columns.name]).to_pylist()
+    cells = {label: _as_text(batch[label]).to_pylist() for label in columns.labels}
     kinds = pa.types
     numbers = {label for label in judged if kinds.is_integer(batch[label].type) or kinds.is_floating(batch[label].type)}
-    return no_labels(cells, codes[columns.name], [times.times_ms.tolist(), *rest], numbers)
+    rest = [cells.pop(label) for label in columns.labels if label not in judged]
+    return no_labels(cells, names, times.times_ms, rest, numbers)
 
 
 def _is_text(kind: pa.DataType) -> bool:
