@@ -66,9 +66,8 @@ def join_rows(
             continue
         identities = list(_runs([key.identity for key in keys[low:high]]))
         values = np.stack([_quiet(np.nanmean, matrix[low + a : low + b]) for a, b in identities])
-        how = _JOIN.get(keys[low].metric)
-        if how is not None:
-            rows[keys[low].target] = _quiet(how, values)
+        if joined := _JOIN.get(keys[low].metric):
+            rows[keys[low].target] = _quiet(joined[1], values)
             continue
         begin, end = _expected_ms(streams, keys, low, high, restarts_ms)
         begin = np.array([begin[a:b].min() for a, b in identities])
@@ -87,13 +86,19 @@ def restarts_ms(scale_out: Floats | None, uptime: Floats | None, grid: Grid) -> 
     return np.unique(np.concatenate(found))
 
 
-_JOIN: dict[str, Callable[..., Floats]] = {
-    LATENCY.name: np.nanmax,
-    CPU.name: np.nanmean,
-    BUSY.name: np.nanmax,  # a worker's tasks: the busiest one bounds what the job can do
-    SCALE_OUT.name: np.nanmax,
-    MEMORY.name: np.nanmax,
-    UPTIME.name: np.nanmin,
+def word_of_join(metric: str) -> str:
+    """Return in a word what several series of a metric (and worker) become: their sum, highest, mean or lowest."""
+    return _JOIN.get(metric, ("sum",))[0]
+
+
+_HIGHEST, _MEAN, _LOWEST = ("highest", np.nanmax), ("mean", np.nanmean), ("lowest", np.nanmin)
+_JOIN: dict[str, tuple[str, Callable[..., Floats]]] = {
+    LATENCY.name: _HIGHEST,
+    CPU.name: _MEAN,
+    BUSY.name: _HIGHEST,  # a worker's tasks: the busiest one bounds what the job can do
+    SCALE_OUT.name: _HIGHEST,
+    MEMORY.name: _HIGHEST,
+    UPTIME.name: _LOWEST,
 }
 
 

@@ -1,17 +1,20 @@
 """Series of several jobs that were ingested as one, distinguished by the labels that ``conf/queries`` names (``jobs``).
 
 Belongs here: which values of those labels the series of one name had at the same time, and the sentence about it. One
-value after the other is a job that was renamed, and no sum of two. So for topics, of which a job may read several.
+value after the other is a job that was renamed, and no sum of two. So for topics, of which a job may read several, and
+for the names or titles of series that ``--metric``, or the name of their file, says are one metric.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from perdix.settings.outside_text import printable
+from perdix.telemetry.exports.csv_table import COLUMN
+from perdix.telemetry.joining import word_of_join
 from perdix.telemetry.metrics import CANONICAL
 from perdix.telemetry.query_text import with_or_without
 
@@ -31,7 +34,10 @@ class Stretch(NamedTuple):
 
 
 class JobSpan(NamedTuple):
-    """A stretch in which series of one name had one value of a label that tells jobs apart."""
+    """A stretch in which series of one name had one value of a label that tells jobs apart.
+
+    Of :data:`COLUMN`, in which series have their own names, ``name`` is the worker's: of each, they count as one.
+    """
 
     metric: str
     name: str
@@ -67,7 +73,7 @@ def mixed_jobs(spans: Iterable[JobSpan]) -> tuple[str, ...]:
     for (label, metric, _), some in found.items():
         if values := _at_once(some):
             mixed[label][metric] |= values
-    return tuple(_sentence(label, of_metric) for label, of_metric in sorted(mixed.items()))
+    return tuple(said for label, of_metric in sorted(mixed.items()) for said in _sentences(label, of_metric))
 
 
 def _cut(firsts: NDArray[np.int64], lasts: NDArray[np.int64], step_ms: int) -> list[Stretch]:
@@ -99,20 +105,32 @@ def _shared(earlier: Stretch, later: Stretch) -> float:
     return 1.0 + shared_ms / max(earlier.step_ms, later.step_ms, 1)
 
 
-def _sentence(label: str, of_metric: dict[str, set[str]]) -> str:
-    values = sorted(set().union(*of_metric.values()))
-    shown = [f"'{printable(value)}'" for value in values[:_NAMED]]
-    last = f"{len(values) - _NAMED} more" if len(values) > _NAMED else shown.pop()
-    metrics = ", ".join(name for name in CANONICAL if name in of_metric)
+def _sentences(label: str, of_metric: dict[str, set[str]]) -> Iterator[str]:
+    metrics = [name for name in CANONICAL if name in of_metric]
+    if label == COLUMN:
+        for metric in metrics:
+            what = f"{metric} is the {word_of_join(metric)} of {len(of_metric[metric])} series"
+            yield f"{what}, {_named(of_metric[metric])}; leave out of the export what is not part of it"
+        return
+    values = set().union(*of_metric.values())
+    metric = ", ".join(metrics)
     selected = (
-        f"with {printable(with_or_without(label, values[0]))} in each selector, which keeps series without {label}"
+        f"with {printable(with_or_without(label, min(values)))} in each selector, which keeps series without {label}"
     )
     if label == _TOPIC:
-        return (
-            f"{metrics} is the sum of {len(values)} topics, {', '.join(shown)} and {last}; where the job does not read"
-            f" all of them, export {selected}"
+        yield (
+            f"{metric} is the sum of {len(values)} topics, {_named(values)}; where the job does not read all of them,"
+            f" export {selected}"
         )
-    return (
-        f"series of {len(values)} jobs were taken as one: {label} is {', '.join(shown)} and {last} in {metrics};"
-        f" export one of them, {selected}, and ingest each under its own --job"
+        return
+    yield (
+        f"series of {len(values)} jobs were taken as one: {label} is {_named(values)} in {metric}; export one of them,"
+        f" {selected}, and ingest each under its own --job"
     )
+
+
+def _named(values: Collection[str]) -> str:
+    """Return the first of some values, and how many there are beyond."""
+    shown = [f"'{printable(value)}'" for value in sorted(values)[:_NAMED]]
+    last = f"{len(values) - _NAMED} more" if len(values) > _NAMED else shown.pop()
+    return f"{', '.join(shown)} and {last}"

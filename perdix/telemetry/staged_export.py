@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from perdix.settings.stored import restored
+from perdix.telemetry.exports.csv_table import COLUMN
 from perdix.telemetry.exports.naming import Hint, Naming
 from perdix.telemetry.exports.reading import ExportReading, file_stem
 from perdix.telemetry.exports.records import Limits, NamedSeries
@@ -131,12 +132,14 @@ class _Staged:
     _stretches: dict[int, list[Stretch]] = field(default_factory=lambda: defaultdict(list))  # of each mapped series
 
     def job_spans(self) -> list[JobSpan]:
-        """Return when each metric had which value of the labels that tell jobs apart."""
+        """Return when each metric had which value of the labels that tell jobs apart, and series of which titles."""
         found: defaultdict[tuple[str, str, str, str], list[Stretch]] = defaultdict(list)
         for identity, own in self._stretches.items():
             named = self.series[identity]
             for label, value in self.series_map.job_labels(named.name, named.series.labels).items():
                 found[named.series.metric, named.name, label, value] += joined(own)
+            if (title := named.series.labels.get(COLUMN)) is not None:
+                found[named.series.metric, named.series.worker or "", COLUMN, title] += joined(own)
         return [JobSpan(*key, stretch) for key, some in found.items() for stretch in joined(some)]
 
     def add(self, named: NamedSeries) -> list[NamedSeries]:

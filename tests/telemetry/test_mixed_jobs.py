@@ -109,6 +109,36 @@ def test_topics_that_add_up_to_the_workload_are_named(report: Report) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("metric", "content", "said"),
+    [
+        ("workload_per_s", "long", "workload_per_s is the sum of 2 series, 'clicks' and 'errors'"),
+        ("latency_p95_ms", "long", "latency_p95_ms is the highest of 2 series, 'clicks' and 'errors'"),
+        ("cpu_load", "long", "cpu_load is the mean of 2 series, 'clicks' and 'errors'"),
+        ("workload_per_s", "wide", "workload_per_s is the sum of 2 series, 'clicks' and 'errors'"),
+        ("cpu_load", "wide", None),  # workers
+        ("workload_per_s", "renamed", None),
+        ("workload_per_s", "known", None),
+    ],
+)
+def test_names_that_a_hint_makes_one_metric_are_named(
+    tmp_path: Path, series_map: SeriesMap, metric: str, content: str, said: str | None
+) -> None:
+    """They were summed without a word."""
+    rows = [(1677064200 + 15 * k, k) for k in range(20)]
+    text = {
+        "long": "ts,metric,value\n" + "".join(f"{t},clicks,{k}\n{t},errors,0\n" for t, k in rows),
+        "wide": "Time,clicks,errors\n" + "".join(f"{t},{k},0\n" for t, k in rows),
+        "renamed": "ts,metric,value\n" + "".join(f"{t},{'clicks' if k < 9 else 'errors'},{k}\n" for t, k in rows),
+        "known": "Time,workload_per_s,errors\n" + "".join(f"{t},{k},0\n" for t, k in rows),
+    }[content]
+    path = tmp_path / "export.csv"
+    path.write_text(text)
+    receipt = stage_part(ExportPart(str(path), path.name, path.name), tmp_path, series_map, Hint(metric), Limits())
+    expected = [] if said is None else [f"{said}; leave out of the export what is not part of it"]
+    assert [*mixed_jobs(Receipt.from_json(receipt.to_json()).job_spans)] == expected
+
+
 def test_many_jobs_are_counted_and_some_are_named(report: Report) -> None:
     (said,) = report([source(job_name=f"job-{k}") for k in range(9)])
     assert said.startswith("series of 9 jobs were taken as one: job_name is 'job-0', 'job-1', 'job-2' and 6 more in")
