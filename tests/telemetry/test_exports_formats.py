@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from codecs import BOM_UTF8
 
 import numpy as np
 import pytest
@@ -49,6 +50,20 @@ def test_reads_back_what_was_written(read, form, zipped):
     assert gathered(named) == expected(PLAIN)
     assert (reading.tally.kept, reading.tally.masked, reading.tally.quarantined) == (60, 0, 0)
     assert all(stream.mapped for stream in named)
+
+
+@pytest.mark.parametrize("form", sorted(set(WRITERS) - {"parquet"}))
+def test_text_may_begin_with_the_mark_of_utf_8(read, form):
+    """As PowerShell writes it: the first line of JSON lines, or of a dump, was quarantined."""
+    content = WRITERS[form](PLAIN)
+    named, reading = read(BOM_UTF8 + content.removeprefix(BOM_UTF8))
+    assert gathered(named) == expected(PLAIN)
+    assert reading.quarantined == []
+
+
+def test_an_error_behind_the_mark_of_utf_8_is_shown(read):
+    _, reading = read(BOM_UTF8 + b'{"status":"error","errorType":"bad_data","error":"too many points"}')
+    assert reading.quarantined[0].reason.startswith("Prometheus answered with an error: 'bad_data: too many points'")
 
 
 @pytest.mark.parametrize("form", WRITERS)

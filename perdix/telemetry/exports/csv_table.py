@@ -32,7 +32,6 @@ from perdix.telemetry.exports.time_text import (
     time_column,
 )
 
-BOM = b"\xef\xbb\xbf"
 COLUMN = "column"  # the label that keeps a plain column header
 NAME_NAMES = frozenset({"metric", "series", "name", "__name__"})
 VALUE_NAME = "value"
@@ -60,7 +59,7 @@ class Header:
 
 def parse_header(line: bytes) -> Header | None:
     """Return the header when ``line`` is one: a known name of time, and at least one more column."""
-    text = line.removeprefix(BOM).rstrip(b"\r").decode("utf-8", "backslashreplace")
+    text = line.rstrip(b"\r").decode("utf-8", "backslashreplace")
     for delimiter in _DELIMITERS:
         columns = tuple(cell.strip() for cell in _cells([text], delimiter)[0])
         lower = [column.lower() for column in columns]
@@ -108,7 +107,7 @@ class CsvReader:
         begin = 0
         while self._header is None and begin < len(lines):
             self._header = parse_header(lines[begin])
-            if self._header is None and lines[begin].strip() and not lines[begin].removeprefix(BOM).startswith(b"sep="):
+            if self._header is None and lines[begin].strip() and not lines[begin].startswith(b"sep="):
                 yield Quarantined(
                     "not the header of a table with a time column", *block.place(begin), excerpt(lines[begin])
                 )

@@ -1,9 +1,10 @@
 """Which format a file has, detected from its first bytes; and when none fits, what it is and how to fix it."""
 
 import re
+from codecs import BOM_UTF8
 from enum import StrEnum
 
-from perdix.telemetry.exports.csv_table import BOM, parse_header
+from perdix.telemetry.exports.csv_table import parse_header
 from perdix.telemetry.exports.label_text import parse_series
 from perdix.telemetry.exports.numbers import number
 from perdix.telemetry.exports.parquet_table import MAGIC
@@ -46,7 +47,7 @@ def detect(head: bytes) -> Format | str:
     """
     if head.startswith(MAGIC):
         return Format.PARQUET
-    text = head.removeprefix(BOM).lstrip()
+    text = head.removeprefix(BOM_UTF8).lstrip()
     if problem := _foreign(head, text):
         return problem
     lines = [line for line in text.split(b"\n", _LOOKED_AT) if line.strip()][:_LOOKED_AT]

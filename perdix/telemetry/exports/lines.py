@@ -1,5 +1,6 @@
 """Lines of an export, a block at a time: bounded, with places, of a whole file or of a slice of it."""
 
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,8 +19,8 @@ class Lines:
     line: int | None
 
     def split(self) -> list[bytes]:
-        """Return the lines, a carriage return at their ends removed."""
-        lines = self.data.split(b"\n")
+        """Return the lines without the carriage return at their ends, and the mark of UTF-8 before the first."""
+        lines = (self.data if self.offset else self.data.removeprefix(BOM_UTF8)).split(b"\n")
         return [line.rstrip(b"\r") for line in lines] if b"\r" in self.data else lines
 
     def place(self, index: int) -> tuple[int | None, int]:

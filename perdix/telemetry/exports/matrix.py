@@ -6,6 +6,7 @@ does not pass that way strictly (white space, odd values, damage) is read by the
 """
 
 import re
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -134,7 +135,7 @@ class MatrixReader:
             )
             return
         try:
-            document, _ = loads(head.data + rest)
+            document, _ = loads((head.data + rest).removeprefix(BOM_UTF8))
         except ValueError as error:
             damage = self.content.damage
             yield Quarantined(damage.reason if damage else f"not JSON: '{error}'; {_EXPORT}", *place)
