@@ -80,9 +80,31 @@ def test_a_number_among_dates_in_digits_leaves_them_dates():
     assert times.times_ms.tolist() == [1_677_064_200_000, 0, 1_677_064_215_000]
 
 
-def test_an_hour_that_the_clock_repeats_is_read_once():
+def test_an_hour_that_the_clock_repeats_is_the_first_where_it_comes_once():
     times = parse_times(["2023-10-29 02:30:00", "2023-10-29 03:30:00"], "Europe/Berlin")
-    assert (times.times_ms[1] - times.times_ms[0]) / 3_600_000 == 2  # 02:30 is taken for the first of the two
+    assert (times.times_ms[1] - times.times_ms[0]) / 3_600_000 == 2
+
+
+@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize("series", [1, 3])
+@pytest.mark.parametrize("begin", [0, 7, 20])  # before the hour, within it
+@pytest.mark.parametrize("damaged", [False, True])
+def test_an_hour_that_the_clock_repeats_is_two_where_it_comes_twice(order, series, begin, damaged):
+    """The samples of the second overwrote those of the first, and an hour was missing."""
+    clock = [f"2023-10-29 {h:02d}:{m:02d}:00" for h in (1, 2, 2, 3) for m in range(0, 60, 5)][begin:]
+    rows = [text for text in clock for _ in range(series)]
+    rows = [*rows, "nonsense"] if damaged else rows
+    times = parse_times(rows[::order], "Europe/Berlin")
+    start_ms = 1_698_534_000_000 + begin * 300_000
+    expected = [start_ms + 300_000 * k for k in range(len(clock)) for _ in range(series)]
+    assert times.times_ms[times.good].tolist() == expected[::order]
+
+
+def test_series_below_each_other_begin_anew_in_the_hour_that_the_clock_repeats():
+    clock = [f"2023-10-29 {h:02d}:{m:02d}:00" for h in (2, 2, 3, 4) for m in range(0, 60, 5)]
+    times = parse_times(clock * 2, "Europe/Berlin").times_ms
+    assert np.array_equal(times[: len(clock)], times[len(clock) :])
+    assert set(np.diff(times[: len(clock)])) == {300_000}
 
 
 @pytest.mark.parametrize("title", ["", "Unnamed: 0", "Unnamed: 0.1"])

@@ -135,9 +135,26 @@ def _local(column: pa.Array, timezone: str) -> Times | None:
 
 def in_zone(naive: pa.Array, timezone: str) -> NDArray[np.int64]:
     """Return epoch milliseconds of timestamps of a time zone; raises ``ArrowInvalid`` where it has none of them."""
-    # The hour that a change of the clock repeats cannot be distinguished; the first of the two is taken.
-    times = pc.assume_timezone(naive, timezone, ambiguous="earliest", nonexistent="latest")
-    return np.asarray(times.cast(pa.int64()).to_numpy(zero_copy_only=False))
+    first = pc.assume_timezone(naive, timezone, ambiguous="earliest", nonexistent="latest")
+    second = pc.assume_timezone(naive, timezone, ambiguous="latest", nonexistent="latest")
+    return _unfolded(*(times.cast(pa.int64()).to_numpy(zero_copy_only=False) for times in (first, second)))
+
+
+def _unfolded(first_ms: NDArray[np.int64], second_ms: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return times of which some are in the hour that a change of the clock repeats, as their order tells.
+
+    Such a time is the first of the two, but after rows whose clock was set back until it leaves that hour.
+    """
+    times_ms = first_ms.copy()
+    folded = first_ms != second_ms
+    step = -1 if np.sign(np.diff(first_ms)).sum() < 0 else 1  # the newest rows may come first
+    for at in np.flatnonzero(folded)[::step]:
+        if 0 <= at - step < len(first_ms):
+            fold_ms, back_ms = second_ms[at] - first_ms[at], first_ms[at - step] - first_ms[at]
+            goes_on = folded[at - step] and times_ms[at - step] == second_ms[at - step]
+            if goes_on or fold_ms / 2 <= back_ms <= fold_ms:
+                times_ms[at] = second_ms[at]
+    return times_ms
 
 
 def no_zone(timezone: str) -> Remark:
@@ -152,15 +169,10 @@ def checked(times_ms: NDArray[np.int64] | NDArray[np.float64], *, local: bool) -
 
 
 def _one_by_one(texts: Sequence[str], timezone: str) -> Times:
-    times_ms = np.zeros(len(texts), dtype=np.int64)
-    good = np.zeros(len(texts), dtype=np.bool_)
-    local = False
-    for index, text in enumerate(texts):
-        found = _one(text.strip(), timezone)
-        if found is not None:
-            times_ms[index], good[index] = found[0], True
-            local |= found[1]
-    return Times(times_ms, good, local)
+    first, second = ([_one(text.strip(), timezone, fold) for text in texts] for fold in (0, 1))
+    times_ms = _unfolded(*(np.array([at[0] if at else 0 for at in found], dtype=np.int64) for found in (first, second)))
+    good = np.array([at is not None for at in first], dtype=np.bool_)
+    return Times(times_ms, good, any(at[1] for at in first if at))
 
 
 def as_iso(text: str) -> str:
@@ -169,7 +181,8 @@ def as_iso(text: str) -> str:
     return f"{digits[1]}T{digits[2]}" if digits else re.sub(r" UTC$", "Z", text)
 
 
-def _one(text: str, timezone: str) -> tuple[int, bool] | None:
+def _one(text: str, timezone: str, fold: int) -> tuple[int, bool] | None:
+    """Return epoch milliseconds, and whether it was a time without a zone; of one that comes twice, the ``fold``."""
     text = as_iso(text)
     plain = number(text)
     if plain is not None:
@@ -179,7 +192,7 @@ def _one(text: str, timezone: str) -> tuple[int, bool] | None:
         moment = datetime.fromisoformat(text)
         local = moment.tzinfo is None
         if local:
-            moment = moment.replace(tzinfo=ZoneInfo(timezone))
+            moment = moment.replace(tzinfo=ZoneInfo(timezone), fold=fold)
         return round(moment.timestamp() * 1000), local
     except (ValueError, OverflowError):
         return None
