@@ -34,7 +34,7 @@ def ramp(name="cpu_load", count=50, **labels):
         (b"hello, this is a note\nand no export\n", "none of the known formats"),
         (b"job,entered\nstop-table,1700000000\n", "none of the known formats"),
         (b"Hour Index,Users\n0000,5\n", "none of the known formats"),
-        (b"_time_s,count\n1700000000,5\n", "CSV that begins with its titles, one of them time, ts"),
+        (b"moment,count\n1700000000,5\n", "CSV that begins with its titles, one of them time, ts"),
         (b"#group,false,true\r\n#datatype,string,long\r\n", "save it with the columns ts, metric and value"),
         (b'{"status":"error","errorType":"bad_data","error":"invalid parameter"}', "invalid parameter"),
         (b'{"status":"success","data":{"resultType":"scalar","result":[1,"2"]}}', "scalar"),

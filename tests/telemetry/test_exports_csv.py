@@ -116,6 +116,33 @@ def test_a_column_that_numbers_the_rows_is_no_series_and_no_label(read, title):
     assert (dict(one(named).labels), one(named).values.tolist()) == ({}, [0.5, 0.6])
 
 
+@pytest.mark.parametrize(
+    ("title", "first", "second"),
+    [
+        ("", "2023-02-22 11:10:00+00:00", "2023-02-22 11:10:15+00:00"),  # of a Series or a frame by time, of pandas
+        ("", "1677064200", "1677064215"),
+        ("index", "2023-02-22T11:10:00Z", "2023-02-22T11:10:15Z"),
+        ("Timestamp (UTC)", "2023-02-22T11:10:00Z", "2023-02-22T11:10:15Z"),
+        ("timestamp_ms", "1677064200000", "1677064215000"),
+        ("@timestamp", "1677064200000000000", "1677064215000000000"),
+    ],
+)
+@pytest.mark.parametrize("above", ["", "sep=,\n", "\n"])
+def test_times_are_found_by_their_cells_where_none_is_titled_so(read, title, first, second, above):
+    """As replay finds them in a trace: ``perdix ingest`` refused what pandas writes of a Series."""
+    named, reading = read(f"{above}{title},workload_per_s\r\n{first},5\r\n{second},6\r\n".encode())
+    assert (one(named).metric, one(named).times_ms.tolist()) == ("workload_per_s", [1677064200000, 1677064215000])
+    assert (reading.tally.quarantined, reading.remarks) == (0, [])
+    long = f"{above}{title},metric,value\n{first},cpu_load,0.5\n{second},cpu_load,0.6\n"
+    named, reading = read(long.encode())
+    assert (dict(one(named).labels), len(one(named)), reading.remarks) == ({}, 2, [])
+
+
+@pytest.mark.parametrize("row", ["0,5", "1677064200,5", "77,2023-02-2"])
+def test_numbers_under_a_title_that_says_nothing_of_time_are_no_times(read, row):
+    assert read(f"step,lag\n{row}\n".encode())[1].format == "unknown"
+
+
 def test_a_column_without_a_title_behind_the_time_is_a_series(read):
     """Pandas writes its index first."""
     named, reading = read(b"time,\n1677064200,5.5\n1677064215,6\n", "workload.csv")

@@ -51,6 +51,16 @@ def test_times_of_any_type(read, times, name):
     ]
 
 
+def test_timestamps_are_the_times_where_none_is_titled_so(read):
+    """As the index of a frame of pandas."""
+    index = pd.to_datetime([T0, T0 + 1000], unit="ms", utc=True)
+    sink = io.BytesIO()
+    pd.DataFrame({"metric": "cpu_load", "value": [0.5, 0.6]}, index=index).to_parquet(sink)
+    named, reading = read(sink.getvalue())
+    assert [(dict(s.series.labels), s.series.times_ms.tolist()) for s in named] == [({}, [T0, T0 + 1000])]
+    assert reading.remarks == []
+
+
 @pytest.mark.parametrize(
     "stored", [pa.array([1_000 * T0], pa.timestamp("us")), pa.array(["2023-11-14 22:13:20"])], ids=["naive", "text"]
 )

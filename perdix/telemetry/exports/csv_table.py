@@ -25,6 +25,7 @@ from perdix.telemetry.exports.time_text import (
     CLOCK_NAMES,
     TIME_NAMES,
     Times,
+    dated_column,
     day_and_clock,
     no_zone,
     parse_times,
@@ -57,15 +58,20 @@ class Header:
     name: int | None = None
 
 
-def parse_header(line: bytes) -> Header | None:
-    """Return the header when ``line`` is one: a known name of time, and at least one more column."""
-    text = line.rstrip(b"\r").decode("utf-8", "backslashreplace")
+def parse_header(line: bytes, row: bytes = b"") -> Header | None:
+    """Return the header when ``line`` is one: a column of times, by its name or its cell of the next row, and another.
+
+    ``row``: the next line.
+    """
+    text, below = (some.rstrip(b"\r").decode("utf-8", "backslashreplace") for some in (line, row))
     for delimiter in _DELIMITERS:
-        columns = tuple(cell.strip() for cell in _cells([text], delimiter)[0])
-        lower = [column.lower() for column in columns]
+        columns, cells = (tuple(map(str.strip, _cells([some], delimiter)[0])) for some in (text, below))
         time = time_column(columns)
+        if time is None:
+            time = dated_column(columns, cells)
         if len(columns) < 2 or time is None:
             continue
+        lower = [column.lower() for column in columns]
         names = [index for index, column in enumerate(lower) if column in NAME_NAMES]
         if VALUE_NAME in lower and names:
             return Header(columns, delimiter, time, lower.index(VALUE_NAME), names[0])
@@ -106,7 +112,7 @@ class CsvReader:
         lines = block.split()
         begin = 0
         while self._header is None and begin < len(lines):
-            self._header = parse_header(lines[begin])
+            self._header = parse_header(lines[begin], next(filter(bytes.strip, lines[begin + 1 :]), b""))
             if self._header is None and lines[begin].strip() and not lines[begin].startswith(b"sep="):
                 yield Quarantined(
                     "not the header of a table with a time column", *block.place(begin), excerpt(lines[begin])
@@ -158,7 +164,7 @@ class CsvReader:
 
         A column of a long table is judged by the first rows in which it changes.
         """
-        every = set(range(len(header.columns)))
+        every = set(range(len(header.columns))) - {header.time}
         index = {at for at in every if header.columns[at].lower() in ROW_NUMBERS and (header.columns[at] or at == 0)}
         found = index - self._out
         if header.name is None or header.value is None:

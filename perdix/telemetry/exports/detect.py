@@ -76,8 +76,7 @@ def _foreign(head: bytes, text: bytes) -> str:
 
 
 def _lines(lines: list[bytes]) -> Format | str:
-    table = next(line for line in [*lines[:2], b""] if not line.startswith(b"sep="))
-    if parse_header(table):
+    if parse_header(*[*lines[lines[0].startswith(b"sep=") :], b""][:2]):
         return Format.CSV
     for line in lines:
         if line.startswith((b"# HELP ", b"# TYPE ", b"# UNIT ", b"# EOF")) or _is_sample(line):

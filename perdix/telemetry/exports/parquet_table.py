@@ -98,12 +98,15 @@ def _open(content: Content, limits: Limits) -> pq.ParquetFile | str:
 def _columns(schema: pa.Schema) -> _Columns | str:
     lower = {name.lower(): name for name in reversed(schema.names)}
     time = time_column(schema.names)
+    if time is None:
+        time = next((at for at, kind in enumerate(schema.types) if pa.types.is_timestamp(kind)), None)
     name = next((lower[known] for known in ("metric", *sorted(NAME_NAMES)) if known in lower), None)
     value = lower.get(VALUE_NAME)
     if time is None or name is None or value is None:
         return f"Parquet without the columns ts, metric and value; it has '{', '.join(schema.names)[:200]}'; {_EXPORT}"
     out = {*TIME_NAMES, *CLOCK_NAMES}
-    rest = [column for column in schema.names if column not in (name, value) and column.lower() not in out]
+    own = {schema.names[time], name, value}
+    rest = [column for column in schema.names if column not in own and column.lower() not in out]
     return _Columns(
         schema.names[time],
         value,

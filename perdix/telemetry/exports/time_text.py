@@ -54,6 +54,21 @@ def time_column(titles: Sequence[str]) -> int | None:
     return min(times, key=lambda at: titles[at].lower() in {_DAY, "second", "seconds"}, default=None)
 
 
+def dated_column(titles: Sequence[str], cells: Sequence[str]) -> int | None:
+    """Return which column holds the times, by one row, where none is titled so: the first of dates or epoch numbers.
+
+    The latter only without a title, as pandas writes its index, or with one that says that it is a time.
+    """
+    for at, (title, cell) in enumerate(zip(titles, cells, strict=False)):
+        plain = number(cell)
+        if plain is None:
+            if _one(cell, "UTC", 0) and not _one(title, "UTC", 0):
+                return at
+        elif re.search("^$|time|epoch", title.lower()) and 1e12 < plain * unit_ms_of(plain) < 4e12:  # 2001 to 2096
+            return at
+    return None
+
+
 def places(titles: Sequence[str], *names: str) -> tuple[int, ...]:
     """Return where columns of these names stand, in the order of the names."""
     lower = [title.lower() for title in titles]
