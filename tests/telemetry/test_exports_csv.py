@@ -384,6 +384,21 @@ def test_a_long_table_with_worker_and_labels(read):
     }
 
 
+def test_labels_of_a_long_table_may_be_json_in_one_column(read):
+    """As in Parquet, of which pandas makes such a CSV: no label was known, and the workers were one without a name."""
+    rows = (
+        f'{1677064200 + 15 * k},cpu_load,"{{""pod"": ""{pod}"", ""rank"": 1}}",0.5\n' for k in range(3) for pod in "ab"
+    )
+    named, _ = read(f"ts,metric,Labels,value\n{''.join(rows)}1677064200,scale_out,,2\n".encode())
+    assert [(s.series.worker, dict(s.series.labels)) for s in named] == [
+        ("a", {"pod": "a", "rank": "1"}),
+        ("b", {"pod": "b", "rank": "1"}),
+        (None, {}),
+    ]
+    named, _ = read(b"ts,metric,labels,value\n1677064200,cpu_load,no json,0.5\n1677064200,cpu_load,[1],0.5\n")
+    assert [dict(s.series.labels) for s in named] == [{"labels": "no json"}, {"labels": "[1]"}]
+
+
 @pytest.mark.parametrize(
     ("title", "metric", "worker"),
     [

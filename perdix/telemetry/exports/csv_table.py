@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from perdix.telemetry.exports.content import Content
-from perdix.telemetry.exports.label_text import parse_series
+from perdix.telemetry.exports.label_text import LABELS, label_map, parse_series
 from perdix.telemetry.exports.lines import Lines, line_blocks, unread
 from perdix.telemetry.exports.long_table import left_out, no_labels
 from perdix.telemetry.exports.numbers import ABSENT, number
@@ -236,7 +236,9 @@ class _Table:
         for key, indices in groups.items():
             cells = dict(zip(rest, key, strict=True))
             name, labels = series_of(cells.pop(header.name), plain_is_name=True)
-            labels |= {header.columns[at]: text for at, text in cells.items() if text}
+            for at, text in cells.items():
+                if text:
+                    labels |= label_map(text) if header.columns[at].lower() == LABELS else {header.columns[at]: text}
             yield RawSeries(name, labels, self.times.times_ms[indices], values[indices])
         yield from self._bad_cells(np.flatnonzero(bad & self.times.good), column, header.columns[header.value])
         yield from self._bad_times([1] * len(self.rows))

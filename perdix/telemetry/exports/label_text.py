@@ -1,6 +1,14 @@
-"""Series names as Prometheus writes them: ``name{label="value",...}``, ``{"dotted.name",label="value"}``."""
+"""Series names as Prometheus writes them: ``name{label="value",...}``, ``{"dotted.name",label="value"}``.
 
+And labels that a table has in one column.
+"""
+
+import json
 import re
+from collections.abc import Mapping
+from typing import Any
+
+LABELS = "labels"  # title of such a column
 
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _LABEL = re.compile(
@@ -38,6 +46,16 @@ def parse_series(text: str) -> tuple[str, dict[str, str], int] | None:
         at, more = found.end(), found["comma"] is not None
     name = labels.pop("__name__", name)
     return name, labels, closed.end()
+
+
+def label_map(cell: Any) -> dict[str, str]:
+    """Return what a cell of :data:`LABELS` holds: a mapping, pairs, or JSON text; anything else as a label itself."""
+    try:
+        found = json.loads(cell) if isinstance(cell, str) else cell
+        pairs = found.items() if isinstance(found, Mapping) else found
+        return {str(key): str(value) for key, value in pairs if value is not None}
+    except (TypeError, ValueError):
+        return {LABELS: str(cell)}
 
 
 def _unescaped(text: str) -> str:

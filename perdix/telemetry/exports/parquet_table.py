@@ -6,7 +6,7 @@ worker may be a number. Times may be timestamps, epoch numbers or text as in CSV
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from perdix.telemetry.exports.content import Content
 from perdix.telemetry.exports.csv_table import ALWAYS_LABELS, NAME_NAMES, ROW_NUMBERS, VALUE_NAME, WORKER
+from perdix.telemetry.exports.label_text import LABELS, label_map
 from perdix.telemetry.exports.long_table import left_out, no_labels
 from perdix.telemetry.exports.numbers import LAST_MS, unit_ms_of
 from perdix.telemetry.exports.records import Limits, Quarantined, RawSeries, Remark
@@ -37,7 +38,6 @@ from perdix.telemetry.exports.time_text import (
 MAGIC = b"PAR1"
 _BATCH_ROWS = 1 << 18
 _EXPORT = "export ts (timestamps or epoch numbers), metric and value (numbers), or a column per series as CSV"
-_LABELS = "labels"
 _CLOCK = ("date", *CLOCK_NAMES)
 _INDEX = "__index_level_"  # of pandas
 
@@ -63,7 +63,7 @@ def read_parquet(content: Content, limits: Limits, timezone: str) -> Iterator[Ra
         if isinstance(columns, str):
             yield Quarantined(columns, samples=max(1, opened.metadata.num_rows))
             return
-        unjudged = {label for label in columns.labels if label.lower() not in {*ALWAYS_LABELS, _LABELS}}
+        unjudged = {label for label in columns.labels if label.lower() not in {*ALWAYS_LABELS, LABELS}}
         wanted = [columns.time, columns.value, columns.name, *columns.labels, *columns.clock]
         for batch in opened.iter_batches(_BATCH_ROWS, columns=list(dict.fromkeys(wanted))):
             times = _of_two_columns(batch, columns, timezone) or _times(batch[columns.time], timezone)
@@ -122,7 +122,7 @@ def _is_label(column: str, kind: pa.DataType) -> bool:
         return _is_text(kind) or not (kinds.is_nested(kind) or isinstance(kind, pa.BaseExtensionType))
     if kinds.is_integer(kind) or kinds.is_floating(kind):
         return column.lower() not in ROW_NUMBERS and not column.startswith(_INDEX)
-    labels = column.lower() == _LABELS and (kinds.is_map(kind) or kinds.is_struct(kind))
+    labels = column.lower() == LABELS and (kinds.is_map(kind) or kinds.is_struct(kind))
     return bool(_is_text(kind) or labels or kinds.is_dictionary(kind))
 
 
@@ -149,7 +149,7 @@ def _is_text(kind: pa.DataType) -> bool:
 def _batch(batch: pa.RecordBatch, columns: _Columns, times: Times) -> Iterator[RawSeries | Quarantined]:
     times_ms, timed = times.times_ms, times.good
     values = pc.cast(batch[columns.value], pa.float64(), safe=False).fill_null(np.nan).to_numpy(zero_copy_only=False)
-    of_labels = [batch[label] if label.lower() == _LABELS else _as_text(batch[label]) for label in columns.labels]
+    of_labels = [batch[label] if label.lower() == LABELS else _as_text(batch[label]) for label in columns.labels]
     keys = [_as_text(batch[columns.name]), *of_labels]
     codes, firsts = _groups([_as_text(key) for key in keys])
     order = np.argsort(codes, kind="stable")
@@ -224,21 +224,8 @@ def _labels_of(columns: tuple[str, ...], cells: list[Any]) -> dict[str, str]:
     for column, cell in zip(columns, cells, strict=True):
         if cell is None:
             continue
-        if column.lower() == _LABELS:
-            labels |= _label_map(cell)
+        if column.lower() == LABELS:
+            labels |= label_map(cell)
         else:
             labels[column] = str(cell)
     return labels
-
-
-def _label_map(cell: Any) -> dict[str, str]:
-    if isinstance(cell, str):
-        try:
-            cell = json.loads(cell)
-        except ValueError:
-            return {_LABELS: str(cell)}
-    pairs = cell.items() if isinstance(cell, Mapping) else cell
-    try:
-        return {str(key): str(value) for key, value in pairs if value is not None}
-    except (TypeError, ValueError):
-        return {_LABELS: str(cell)}
