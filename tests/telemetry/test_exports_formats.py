@@ -138,6 +138,31 @@ def test_an_error_among_several_answers_is_reported(read, place, error):
     assert "11,000 points" in reading.quarantined[0].excerpt
 
 
+@pytest.mark.parametrize("indent", [None, 1])
+@pytest.mark.parametrize("series", [PLAIN, []], ids=["series", "nothing"])
+@pytest.mark.parametrize(
+    ("warned", "said"),
+    [
+        ({"warnings": ["no store matched", "b"]}, ": no store matched"),  # of Thanos and Prometheus
+        ({"isPartial": True}, ""),  # of VictoriaMetrics
+    ],
+)
+@pytest.mark.parametrize("first", [True, False])
+def test_an_answer_that_may_be_partial_is_reported(read, indent, series, warned, said, first):
+    """What was missing of it was nobody's load, without a word; of a live pull it was said."""
+    answer = json.loads(query_range(series))
+    answer = {**warned, **answer} if first else {**answer, **warned}
+    named, reading = read(json.dumps(answer, indent=indent).encode())
+    assert gathered(named) == expected(series)
+    remark = f"the server warned that its answer may lack series or samples{said}; export it again"
+    assert reading.remarks == [remark, *([] if series else ["the query matched no series"])]
+
+
+@pytest.mark.parametrize("whole", [{"warnings": [], "isPartial": False}, {"infos": ["might not be a counter"]}])
+def test_an_answer_that_is_whole_is_not_remarked_on(read, whole):
+    assert read(json.dumps({**json.loads(query_range(PLAIN)), **whole}).encode())[1].remarks == []
+
+
 @pytest.mark.parametrize(
     ("name", "kind"),
     [

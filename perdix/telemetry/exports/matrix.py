@@ -16,7 +16,7 @@ import pyarrow.csv
 
 from perdix.telemetry.exports.content import Content
 from perdix.telemetry.exports.json_text import labels_of, loads
-from perdix.telemetry.exports.matrix_pieces import Head, Piece, pieces, read_head
+from perdix.telemetry.exports.matrix_pieces import Head, Piece, around, pieces, read_head
 from perdix.telemetry.exports.numbers import samples, seconds_to_ms
 from perdix.telemetry.exports.records import Limits, Quarantined, RawSeries, Remark, excerpt
 
@@ -64,11 +64,11 @@ class MatrixReader:
             return
         cut = False
         for piece in pieces(head, self.content, self.limits):
-            if isinstance(piece, Quarantined):
-                yield piece
-            else:
+            if isinstance(piece, Piece):
                 cut = piece.cut
                 yield from self._series(piece)
+            else:
+                yield piece
         yield from self._flush()
         if self.content.damage and not cut:
             yield Quarantined(self.content.damage.reason, byte_offset=self.content.damage.byte_offset)
@@ -144,6 +144,7 @@ class MatrixReader:
         if problem:
             yield Quarantined(problem, *place)
         elif not elements:
+            yield from around(head.data, 0)
             yield Remark("the query matched no series")
         for element in elements:
             yield from read_element(element, 0)

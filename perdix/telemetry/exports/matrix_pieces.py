@@ -10,12 +10,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from perdix.telemetry.exports.content import Content
-from perdix.telemetry.exports.records import Limits, Quarantined, excerpt
+from perdix.telemetry.exports.records import Limits, Quarantined, Remark, excerpt
 
 START = re.compile(rb'\{\s*"metric"\s*:\s*\{')
 _END_OF_SERIES = re.compile(rb"\]\s*\]\s*\}")
 _TAIL = re.compile(rb"\s*\]\s*(?:\}|,\s*\"|$)")
 _ERROR = re.compile(rb'(?:\{\s*"status"\s*:\s*"error"|(?i:<!doctype|<html))[^{}]*')
+_PARTIAL = re.compile(rb'"isPartial"\s*:\s*true|"warnings"\s*:\s*\[\s*"(?P<said>(?:[^"\\]|\\.)*)"')
 _NOTHING = re.compile(rb"\s*$")
 _OVERLAP_BYTES = 64  # no start of a series is longer than this, whatever its white space
 _HEAD_BYTES = 1 << 20
@@ -50,12 +51,12 @@ def read_head(content: Content) -> Head:
     return Head(buffer, b"")
 
 
-def pieces(head: Head, content: Content, limits: Limits) -> Iterator[Piece | Quarantined]:
+def pieces(head: Head, content: Content, limits: Limits) -> Iterator[Piece | Quarantined | Remark]:
     """Yield every series after ``head``; one over ``limits.line_bytes`` is passed over and quarantined.
 
-    Answers may follow each other in one file; those that are errors are quarantined.
+    Answers may follow each other in one file; those that are errors are quarantined, those in part remarked on.
     """
-    yield from _errors(head.data, 0)
+    yield from around(head.data, 0)
     bare = b"[" not in head.data  # series after series, as ``jq -c '.data.result[]'`` prints them
     buffer, base = head.rest, len(head.data)  # buffer[0] is byte `base` of the document
     begin, scan = 0, 1  # the series at hand begins at buffer[begin]; no start of another before buffer[scan]
@@ -70,7 +71,7 @@ def pieces(head: Head, content: Content, limits: Limits) -> Iterator[Piece | Qua
                 piece = Piece(data, base + begin)
                 if data.endswith(b"["):  # another answer begins
                     piece = without_tail(piece)
-                    yield from _errors(data[len(piece.data) :], base + begin + len(piece.data))
+                    yield from around(data[len(piece.data) :], base + begin + len(piece.data))
                 yield _bounded(piece, limits)
             begin, scan, skipped = end, end + 1, None
             continue
@@ -88,14 +89,17 @@ def pieces(head: Head, content: Content, limits: Limits) -> Iterator[Piece | Qua
         return
     last = without_tail(Piece(buffer, base), bare)
     yield _bounded(last, limits)
-    yield from _errors(buffer[len(last.data) :], base + len(last.data))
+    yield from around(buffer[len(last.data) :], base + len(last.data))
 
 
-def _errors(between: bytes, offset: int) -> Iterator[Quarantined]:
-    """Yield the answers that are errors, of what stands between series."""
+def around(between: bytes, offset: int) -> Iterator[Quarantined | Remark]:
+    """Yield the answers that are errors, and the warnings, of what stands between series."""
     for found in _ERROR.finditer(between):
         reason = "one of the answers is an error; fix its query and export again"
         yield Quarantined(reason, byte_offset=offset + found.start(), excerpt=excerpt(found[0]))
+    for found in _PARTIAL.finditer(between):
+        said = f": {excerpt(found['said'])}" if found["said"] else ""
+        yield Remark(f"the server warned that its answer may lack series or samples{said}; export it again")
 
 
 def _bounded(piece: Piece, limits: Limits) -> Piece | Quarantined:
