@@ -295,8 +295,8 @@ def test_a_time_that_is_given_twice_counts_once(read):
 
 @pytest.mark.parametrize("header", ["timestamp,time", "date,seconds"])
 def test_numbers_that_have_the_name_of_a_time_and_are_none_are_a_series(read, header):
-    named, _ = read(f"{header}\n1677064200,0.5\n1677064215,0.6\n".encode(), "latency.csv")
-    assert (one(named).metric, one(named).values.tolist()) == ("latency_p95_ms", [0.5, 0.6])
+    named, _ = read(f"{header}\n1677064200,0.5\n1677064215,0.6\n".encode(), "lag.csv")
+    assert (one(named).metric, one(named).values.tolist()) == ("consumer_lag_records", [0.5, 0.6])
 
 
 @pytest.mark.parametrize(
@@ -530,6 +530,30 @@ def test_a_title_that_is_a_known_name_decides_as_in_a_long_table(read, hint):
     assert found == [("workload_per_s", [7], True), ("consumer_lag_records", [9], True), ("uptime_s", [60], True)]
     as_long, _ = read(long, "long.csv")
     assert [column.series_id for column in named] == [row.series_id for row in as_long]
+
+
+@pytest.mark.parametrize(
+    ("title", "metric", "scale"),
+    [
+        *((title, "workload_per_s", 1 / 60) for title in ("records/min", "Rate (per minute)", "rows_per_min", "rpm")),
+        *((title, "workload_per_s", 1 / 3600) for title in ("records / h", "per hour")),
+        *((title, "latency_p95_ms", 1000) for title in ("p95 (s)", "latency [sec]", "http_duration_seconds", "p95_s")),
+        *((title, "latency_p95_ms", 0.001) for title in ("p95 µs", "p95_us")),
+        *((title, "cpu_load", 0.01) for title in ("CPU %", "cpu%", "cpu (%)", "cpu_percent")),
+        *((title, "uptime_s", 3600) for title in ("uptime_h", "Uptime (hours)")),
+        *((title, "workload_per_s", 1) for title in ("records/s", "tm-h", "min", "rows/m", "norpm", "per_s")),
+        *((title, "latency_p95_ms", 1) for title in ("p95 (ms)", "orders", "job-s", "min", "p95_ms")),
+        ("min", "uptime_s", 1),
+        ("h", "consumer_lag_records", 1),
+    ],
+)
+def test_a_title_that_names_another_unit_is_converted_and_reported(read, title, metric, scale):
+    """Records per minute were taken for records per second, seconds for milliseconds, without a word."""
+    text = f'Time,"{title}"\n1677064200,30\n1677064215,60\n'
+    named, reading = read(text.encode(), "export.csv", Hint(metric))
+    assert one(named).values.tolist() == pytest.approx([30 * scale, 60 * scale])
+    remark = f"its titles name another unit, so its values are taken times {scale:.4g} for {metric}"
+    assert reading.remarks == ([] if scale == 1 else [remark])
 
 
 def test_a_known_title_of_a_workers_metric_is_no_worker(read):

@@ -32,6 +32,14 @@ _RATES = frozenset(metric.name for metric in (WORKLOAD, THROUGHPUT, CPU, BUSY)) 
 _COUNTED = re.compile(r".*(?:_total|_current_offset|numRecords(?:In|Out))")  # whatever type an export gives, if any
 
 
+_UNITS = {  # a metric's unit -> how a title or name ends that says another, and what 1 of that is
+    "records/s": {r"(?:/ ?|per[ _])min(?:ute)?|rpm": 1 / 60, r"(?:/ ?|per[ _])h(?:our)?": 1 / 3_600},
+    "ms": {r"s|sec|seconds": 1e3, r"[uµμ]s|microseconds": 1e-3},
+    "s": {r"ms|milliseconds": 1e-3, r"minutes": 60.0, r"h|hours": 3_600.0, r"d|days": 86_400.0},
+    "ratio": {r"%|percent|pct": 1e-2},
+}
+
+
 class HintError(ValueError):
     """A hint that cannot be used; the message says how to fix it."""
 
@@ -73,10 +81,14 @@ class Naming:
         metric, worker, kind = (mapped.metric, mapped.worker, mapped.kind) if mapped else (own, None, raw.kind)
         scale = mapped.scale if mapped else 1.0
         values = raw.values if scale == 1.0 else raw.values * scale
-        hinted = mapped and raw.name and not self.series_map.canonical(raw.name, raw.labels)
-        labels = {**raw.labels, COLUMN: raw.name} if hinted else raw.labels  # what distinguishes it from its like
+        hinted = mapped and not (raw.name and self.series_map.canonical(raw.name, raw.labels))
+        named = {COLUMN: raw.name} if hinted and raw.name else {}  # what distinguishes it from its like
+        labels = {**raw.labels, **named}
         series = Series(metric, worker, raw.times_ms, values, labels, kind)
-        return NamedSeries(series, raw.name, series_id(metric, raw.name, raw.labels), mapped is not None)
+        remark = f"its titles name another unit, so its values are taken times {scale:.4g} for {metric}"
+        converted = hinted and scale != 1.0
+        identity = series_id(metric, raw.name, raw.labels)
+        return NamedSeries(series, raw.name, identity, mapped is not None, remark if converted else "")
 
     def _titled(self, raw: RawSeries) -> RawSeries:
         """Return a column whose title the series map knows as the series of that name, as a long table has it."""
@@ -89,7 +101,8 @@ def canonical(raw: RawSeries, file_stem: str, hint: Hint, series_map: SeriesMap)
     """Return what a series is called here; ``None`` when nothing tells.
 
     What stands in a table beside a column that is titled as a metric of the job is not that metric. A counter, by its
-    type or name, is one where the hint or the file names a rate: what it counted is turned into that.
+    type or name, is one where the hint or the file names a rate: what it counted is turned into that. Of a title or
+    name that ends with its unit, such as ``p95 (s)``, the values are scaled.
 
     ``raw``: its name is the exporter's; empty for a CSV column and for the result of an expression.
     ``file_stem``: the file's name, in which a word such as ``cpu`` or ``throughput`` may tell the metric.
@@ -101,7 +114,16 @@ def canonical(raw: RawSeries, file_stem: str, hint: Hint, series_map: SeriesMap)
         return None
     counted = raw.kind == "counter" or _COUNTED.fullmatch(raw.name) is not None
     kind: Kind = "counter" if counted and metric in _RATES else "gauge"
-    return Mapped(metric, _worker(metric, raw.labels, series_map), kind)
+    scale = unit_scale(raw.name or raw.labels.get(COLUMN, ""), metric)
+    return Mapped(metric, _worker(metric, raw.labels, series_map), kind, scale)
+
+
+def unit_scale(title: str, metric: str) -> float:
+    """Return what 1 of the unit is that a title ends with, in the unit of a metric; 1 where it names none or that."""
+    for unit, scale in _UNITS.get(CANONICAL[metric].unit, {}).items():
+        if re.search(rf"(?:^|[\s_(\[]|(?=[/%]))(?:{unit})[)\]]?$", title.strip().lower()):
+            return scale
+    return 1.0
 
 
 def metric_of_file(stem: str) -> str | None:

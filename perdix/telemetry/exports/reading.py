@@ -132,6 +132,8 @@ class ExportReading:
         finite = _finite(named)
         self.tally.kept += finite
         self.tally.masked += len(named.series) - finite
+        if named.remark and named.remark not in self.remarks:
+            self.remarks.append(named.remark)
         return named
 
     def _quarantine(self, row: Quarantined) -> None:

@@ -62,6 +62,7 @@ class NamedSeries:
     name: str
     series_id: int  # digest of metric, name and labels: the same in every file and slice
     mapped: bool  # false where no canonical metric was found, and ``series.metric`` is the exporter's own name
+    remark: str = ""  # what was assumed of it; empty where nothing was
 
 
 @dataclass(frozen=True)
