@@ -22,13 +22,15 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from perdix.settings.yaml_files import SettingsError
+from perdix.telemetry.exports.detect import foreign
 from perdix.telemetry.exports.numbers import ABSENT, FIRST_MS, LAST_MS, unit_ms_of
+from perdix.telemetry.exports.parquet_table import MAGIC
 from perdix.telemetry.exports.time_text import TIME_NAMES, as_iso, day_and_clock, places, time_column
 from perdix.telemetry.window import Values
 
 SEPARATORS = ",;|\t"
 ABOVE = re.compile(r"\s*(?:(?:sep=|#(?:group|datatype|default),).*\n)+")  # titles: of Grafana for Excel, and InfluxDB
-EXPOSED = re.compile(r"\s*(?:# (?:HELP|TYPE|UNIT) |\{)")
+EXPOSED = re.compile(r"\s*(?:# (?:HELP|TYPE|UNIT) |[\w:]*\{[^}\n]*\}\s)")
 RATES = ("tuples_per_second", "records_per_second", "per_s", "rate")
 NUMBERS = ("", "step", "steps", "index", "idx", "i", "n", "row", "unnamed: 0", "__index_level_0__")  # of rows
 COUNTS = ("n", "step", "steps")  # those of them that may as well be the number of something else
@@ -80,9 +82,11 @@ def read_rows(path: Path, step_s: float | None = None) -> Rows:
         raise SettingsError(f"{path}: cannot be read ({error}); give a CSV or Parquet file") from None
     if not content.strip():
         raise SettingsError(f"{path}: the file is empty; {FIX}")
-    if content[:4] == b"PAR1":
+    if content[:4] == MAGIC:
         header, rows, unit = *_parquet(path, content), "row"
     else:
+        if problem := foreign(content):
+            raise SettingsError(f"{path}: {problem}")
         header, rows, unit = *_csv(path, content), "line"
     if not rows:
         raise SettingsError(f"{path}: no rows below the header; {FIX}")

@@ -308,8 +308,8 @@ class TestWithoutTimes:
         (" \n \n", "the file is empty"),
         ("second,tuples_per_second\n", "no rows below the header"),
         ("sep=,\n", "no rows below the header"),
-        ("\ufeff\n", "no rows below the header"),
-        ("<!doctype html><title>503</title>\n<p>x\n", "no time in"),
+        ("\ufeff\n", "the file holds nothing but white space"),
+        ("<!doctype html><title>503</title>\n<p>x\n", "an HTML or XML page (a login or error page was saved?)"),
         (rows([0], [5]), "1 rows with a rate; a trace needs at least two"),
         (rows([0, 1, 2], [5, 5, 5]), "covers 3 s; give at least 60"),
         (rows([0, 60, 120], [5, -3, 5]), "line 3: -3 records/s; a rate is finite and not negative"),
@@ -353,10 +353,9 @@ def test_bad_files_are_refused_with_the_line_and_the_mend(text: str, words: str,
     assert words in str(caught.value)
 
 
-@pytest.mark.parametrize("content", [b"\x1f\x8b\x08broken", b"\xff\xfe\x00s\x00e"])
-def test_bytes_that_are_no_text_are_refused(content: bytes, tmp_path: Path) -> None:
+def test_a_gzip_that_is_broken_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "trace.csv"
-    path.write_bytes(content)
+    path.write_bytes(b"\x1f\x8b\x08broken")
     with pytest.raises(SettingsError, match=r"trace\.csv: cannot be read"):
         recorded(path)
 
@@ -702,9 +701,23 @@ def test_a_time_may_stand_after_its_rate(tmp_path: Path) -> None:
         recorded(written(tmp_path, rows([1, 2], ["2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z"], header="n,when\n")))
 
 
-@pytest.mark.parametrize("encoding", ["utf-16", "latin-1"])
-def test_a_text_in_another_encoding_is_to_be_saved_as_utf_8(tmp_path: Path, encoding: str) -> None:
+TABLE = rows([0, 60], [5, 6], header="Zeit,Durchsätze\n")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (TABLE.encode("utf-16"), "UTF-16 text (PowerShell's '>' writes it); save it as UTF-8"),
+        (TABLE.encode("latin-1"), "cannot be read as UTF-8 (byte 11); save it as UTF-8"),
+        (b"PK\x03\x04" + bytes(99), "a workbook of Excel; unpack it, or save it as CSV UTF-8"),
+        (b"<html><h1>504</h1></html>", "an HTML or XML page (a login or error page was saved?)"),
+        (b'workload_per_s{job="ads"} 5 1700000000\n# EOF\n', "OpenMetrics text is no trace; perdix ingest"),
+    ],
+)
+def test_what_is_no_table_is_named(tmp_path: Path, content: bytes, words: str) -> None:
+    """A workbook had 'no rows below the header'."""
     path = tmp_path / "trace.csv"
-    path.write_bytes(rows([0, 60], [5, 6], header="Zeit,Durchsätze\n").encode(encoding))
-    with pytest.raises(SettingsError, match=r"trace\.csv: cannot be read as UTF-8 .*; save it as UTF-8"):
+    path.write_bytes(content)
+    with pytest.raises(SettingsError) as caught:
         recorded(path)
+    assert words in str(caught.value)

@@ -15,7 +15,7 @@ _VICTORIA = re.compile(rb'\{\s*"metric"\s*:\s*\{.*"values"\s*:')
 _MATRIX_ELEMENT = re.compile(rb'"values"\s*:\s*\[\s*\[')
 _DUMP = re.compile(rb'\{\s*(?:[a-zA-Z_][a-zA-Z0-9_]*\s*=\s*"|"(?:[^"\\]|\\.)*"\s*[,}=])')
 _FOREIGN = {
-    b"PK\x03\x04": "a zip archive; unpack it first",
+    b"PK\x03\x04": "a zip archive, or a workbook of Excel; unpack it, or save it as CSV UTF-8",
     b"\x28\xb5\x2f\xfd": "compressed with zstd; unpack it first (gzip is read as it is)",
     b"BZh": "compressed with bzip2; unpack it first (gzip is read as it is)",
     b"\xfd7zXZ": "compressed with xz; unpack it first (gzip is read as it is)",
@@ -48,7 +48,7 @@ def detect(head: bytes) -> Format | str:
     if head.startswith(MAGIC):
         return Format.PARQUET
     text = head.removeprefix(BOM_UTF8).lstrip()
-    if problem := _foreign(head, text):
+    if problem := foreign(head):
         return problem
     lines = [line for line in text.split(b"\n", _LOOKED_AT) if line.strip()][:_LOOKED_AT]
     if any(_VICTORIA.match(line) and not _MATRIX_ELEMENT.search(line) for line in lines):
@@ -60,8 +60,9 @@ def detect(head: bytes) -> Format | str:
     return _lines(lines)
 
 
-def _foreign(head: bytes, text: bytes) -> str:
-    """Return why this is no export at all; empty when it may be one."""
+def foreign(head: bytes) -> str:
+    """Return why a file that begins with ``head`` is neither an export nor a table; empty when it may be one."""
+    text = head.removeprefix(BOM_UTF8).lstrip()
     if not text:
         return "the file holds nothing but white space" if head else "the file is empty"
     for magic, reason in _FOREIGN.items():
@@ -69,13 +70,13 @@ def _foreign(head: bytes, text: bytes) -> str:
             return reason
     if text.startswith(b"<"):
         return "an HTML or XML page (a login or error page was saved?); export again and look at the answer"
-    if text.startswith((b"#group,", b"#datatype,")):
-        return "annotated CSV of InfluxDB; save it with the columns ts, metric and value, and without the lines with #"
     first = text.partition(b"\n")[0]  # zeros further on may be what a crash left of the last block
     return "binary content of no known format" if _CONTROL.search(first[:4096]) else ""
 
 
 def _lines(lines: list[bytes]) -> Format | str:
+    if lines[0].startswith((b"#group,", b"#datatype,")):
+        return "annotated CSV of InfluxDB; save it with the columns ts, metric and value, and without the lines with #"
     if parse_header(*[*lines[lines[0].startswith(b"sep=") :], b""][:2]):
         return Format.CSV
     for line in lines:
