@@ -376,6 +376,18 @@ def test_a_long_table(read):
     assert (one(named).metric, one(named).values.tolist()) == ("cpu_load", [0.5, 0.6])
 
 
+@pytest.mark.parametrize("title", ["metric", "__name__", "metric_name", "series"])
+def test_a_name_beside_the_metric_is_a_label(read, title):
+    """As of a pod, or of the job: it was taken for the metric where it stood first, and not in Parquet."""
+    named, _ = read(f"ts,name,{title},value\n1677064200,ads,cpu_load,0.5\n".encode())
+    assert (one(named).metric, dict(one(named).labels)) == ("cpu_load", {"name": "ads"})
+
+
+def test_what_pandas_melts_is_a_long_table(read):
+    named, _ = read(b"time,variable,value\n1677064200,cpu_load,0.5\n1677064200,scale_out,2\n")
+    assert [s.series.metric for s in named] == ["cpu_load", "scale_out"]
+
+
 def test_a_long_table_with_worker_and_labels(read):
     named, _ = read(b"ts,metric,worker,zone,value\n1677064200,cpu_load,a,x,0.5\n1677064200,cpu_load,b,,0.6\n")
     assert {(s.series.worker, str(dict(s.series.labels))) for s in named} == {

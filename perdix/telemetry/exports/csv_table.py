@@ -34,7 +34,7 @@ from perdix.telemetry.exports.time_text import (
 )
 
 COLUMN = "column"  # the label that keeps a plain column header
-NAME_NAMES = frozenset({"metric", "series", "name", "__name__"})
+NAME_NAMES = ("metric", "__name__", "metric_name", "series", "variable", "name")  # the first of them that is there
 VALUE_NAME = "value"
 WORKER = "worker"
 ROW_NUMBERS = frozenset({"", "unnamed: 0", "unnamed: 0.1"})  # as pandas titles its index
@@ -72,7 +72,7 @@ def parse_header(line: bytes, row: bytes = b"") -> Header | None:
         if len(columns) < 2 or time is None:
             continue
         lower = [column.lower() for column in columns]
-        names = [index for index, column in enumerate(lower) if column in NAME_NAMES]
+        names = places(columns, *NAME_NAMES)
         if VALUE_NAME in lower and names:
             return Header(columns, delimiter, time, lower.index(VALUE_NAME), names[0])
         return Header(columns, delimiter, time)

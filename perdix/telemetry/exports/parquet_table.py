@@ -100,7 +100,7 @@ def _columns(schema: pa.Schema) -> _Columns | str:
     time = time_column(schema.names)
     if time is None:
         time = next((at for at, kind in enumerate(schema.types) if pa.types.is_timestamp(kind)), None)
-    name = next((lower[known] for known in ("metric", *sorted(NAME_NAMES)) if known in lower), None)
+    name = next((lower[known] for known in NAME_NAMES if known in lower), None)
     value = lower.get(VALUE_NAME)
     if time is None or name is None or value is None:
         return f"Parquet without the columns ts, metric and value; it has '{', '.join(schema.names)[:200]}'; {_EXPORT}"
