@@ -138,6 +138,11 @@ def test_times_are_found_by_their_cells_where_none_is_titled_so(read, title, fir
     assert (dict(one(named).labels), len(one(named)), reading.remarks) == ({}, 2, [])
 
 
+@pytest.mark.parametrize("row", ["2023-02-22,5,7", "cpu_load,2023-02-22,7"])
+def test_a_name_or_a_value_of_a_long_table_is_no_time(read, row):
+    assert read(f"metric,value,n\n{row}\n".encode())[1].format == "unknown"
+
+
 @pytest.mark.parametrize("row", ["0,5", "1677064200,5", "77,2023-02-2"])
 def test_numbers_under_a_title_that_says_nothing_of_time_are_no_times(read, row):
     assert read(f"step,lag\n{row}\n".encode())[1].format == "unknown"

@@ -66,16 +66,13 @@ def parse_header(line: bytes, row: bytes = b"") -> Header | None:
     text, below = (some.rstrip(b"\r").decode("utf-8", "backslashreplace") for some in (line, row))
     for delimiter in _DELIMITERS:
         columns, cells = (tuple(map(str.strip, _cells([some], delimiter)[0])) for some in (text, below))
+        value, names = places(columns, VALUE_NAME), places(columns, *NAME_NAMES)
+        long = (value[0], names[0]) if value and names else (None, None)
         time = time_column(columns)
         if time is None:
-            time = dated_column(columns, cells)
-        if len(columns) < 2 or time is None:
-            continue
-        lower = [column.lower() for column in columns]
-        names = places(columns, *NAME_NAMES)
-        if VALUE_NAME in lower and names:
-            return Header(columns, delimiter, time, lower.index(VALUE_NAME), names[0])
-        return Header(columns, delimiter, time)
+            time = dated_column(columns, ["" if at in long else cell for at, cell in enumerate(cells)])
+        if len(columns) >= 2 and time is not None:
+            return Header(columns, delimiter, time, *long)
     return None
 
 

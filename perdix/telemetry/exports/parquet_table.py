@@ -97,11 +97,12 @@ def _open(content: Content, limits: Limits) -> pq.ParquetFile | str:
 
 def _columns(schema: pa.Schema) -> _Columns | str:
     lower = {name.lower(): name for name in reversed(schema.names)}
-    time = time_column(schema.names)
-    if time is None:
-        time = next((at for at, kind in enumerate(schema.types) if pa.types.is_timestamp(kind)), None)
     name = next((lower[known] for known in NAME_NAMES if known in lower), None)
     value = lower.get(VALUE_NAME)
+    time = time_column(schema.names)
+    if time is None:
+        dated = (at for at, field in enumerate(schema) if pa.types.is_timestamp(field.type))
+        time = next((at for at in dated if schema.names[at] not in (name, value)), None)
     if time is None or name is None or value is None:
         return f"Parquet without the columns ts, metric and value; it has '{', '.join(schema.names)[:200]}'; {_EXPORT}"
     out = {*TIME_NAMES, *CLOCK_NAMES}
