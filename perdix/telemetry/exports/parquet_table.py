@@ -131,7 +131,7 @@ def _has_fractions(column: pa.Array) -> bool:
     if not pa.types.is_floating(column.type):
         return False
     numbers = pc.cast(column, pa.float64()).drop_null().to_numpy(zero_copy_only=False)
-    return bool((np.isfinite(numbers) & (numbers % 1 != 0)).any())
+    return bool((numbers[np.isfinite(numbers)] % 1 != 0).any())
 
 
 def _no_labels(batch: pa.RecordBatch, columns: _Columns, times: Times, judged: set[str]) -> set[str]:
