@@ -14,6 +14,7 @@ from perdix.replay.trace_rows import Rows, complaint, read_rows
 from perdix.settings.counting import counted
 from perdix.settings.durations import in_words
 from perdix.settings.yaml_files import SettingsError
+from perdix.telemetry.exports.csv_table import SELDOM, hardly_falls
 from perdix.telemetry.window import Values
 from perdix.twin.parameters import TwinParameters
 from perdix.twin.workloads import WorkloadSpec, workload
@@ -21,8 +22,6 @@ from perdix.twin.workloads import WorkloadSpec, workload
 GAP_S = 60.0  # a hole up to so long is closed by a line
 ONE_MISSING = 2.25  # and up to this many usual steps: one row is missing, and times are not exact
 COUNTER = re.compile(r"[A-Za-z_:][\w:]*_(?:total|count|sum|bucket)(?![\w:])")  # the name of a metric that only grows
-GROWING = 100  # rows that hardly ever fall: a counter that an expression has robbed of its name, or a ramp
-SELDOM = 0.01  # of its steps a counter falls: where it begins anew
 ABSURD = 1_000.0  # times the 99th percentile
 SHORTEST_S = 60.0
 STEP = "step"  # of what was ingested: a reader finds it by its time
@@ -107,8 +106,7 @@ def recorded(path: Path, *, fill_gaps: bool = False, step_s: float | None = None
         others = ", ".join(f"'{name}'" for name in rows.unread)
         read = f"read from the column '{rows.column}'" + (f", not {others}" if others else "")
         notes = [read] if rows.column else []
-    steps = np.diff(rows.rates)
-    if len(rows.rates) >= GROWING and (steps < 0).sum() < SELDOM * (steps > 0).sum():
+    if hardly_falls(rows.rates):  # a counter that an expression has robbed of its name, or a ramp
         notes.append("its rates hardly ever fall: if it counts records, export sum(rate(...))")
     if step_s is not None:
         notes.append(f"{in_words(step_s)} from row to row, as asked for")

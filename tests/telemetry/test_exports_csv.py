@@ -573,6 +573,22 @@ def test_a_title_that_names_another_unit_is_converted_and_reported(read, title, 
     assert reading.remarks == ([] if scale == 1 else [remark])
 
 
+@pytest.mark.parametrize(
+    ("title", "value", "kind"),
+    [
+        ("records_total", lambda k: 700 * (k % 150), "counter"),  # begins anew
+        ("records_total", lambda k: 700 + 9 * (k % 10), "gauge"),  # the total of rates
+        ("records", lambda k: 700 * k, "gauge"),  # a ramp
+    ],
+)
+def test_a_column_of_a_counter_is_one_where_a_rate_is_named(read, title, value, kind):
+    """As a series of that name in a long table: what it had counted was read as a rate."""
+    text = f"Time,{title}\n" + "".join(f"{1677064200 + 15 * k},{value(k)}\n" for k in range(9_000))
+    named, _ = read(text.encode(), "workload.csv")
+    assert len(named) > 1  # block by block, of which the last is short
+    assert {part.series.kind for part in named} == {kind}
+
+
 def test_a_known_title_of_a_workers_metric_is_no_worker(read):
     named, _ = read(b"Time,cpu_load,tm-1\n1677064200,0.5,0.6\n", "cpu.csv")
     assert [(column.series.metric, column.series.worker) for column in named] == [

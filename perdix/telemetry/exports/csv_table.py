@@ -6,9 +6,10 @@ the same time once more, are no series; what only accompanies the values of a lo
 """
 
 import csv
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -42,6 +43,8 @@ _SAME_TIME_MS = 86_400_000  # two columns of times may be in different zones, or
 ALWAYS_LABELS = frozenset(  # also where their cells are numbers
     {"partition", WORKER, "subtask", "subtask_index", "tm_id", "pod", "host", "instance", "quantile"}
 )
+COUNTED = re.compile(r".*(?:_total|_current_offset|numRecords(?:In|Out))")  # whatever type an export gives, if any
+GROWING, SELDOM = 100, 0.01  # rows, and the share of steps that fall: a counter begins anew now and then
 SEVERAL = 1.5  # rows of a time: more are of several series
 _LABEL = "a label needs a table of ts, metric, value and labels"
 _DELIMITERS = (",", ";", "\t", "|")
@@ -87,6 +90,7 @@ class CsvReader:
         self._local = self._relative = False
         self._moments: dict[str, NDArray[np.int64]] = {}  # of the first samples of each column of a wide table
         self._at_moments: Counter[str] = Counter()  # samples of each column at one of them
+        self._counters: set[str] = set()  # columns of a wide table
         self._label: str | None = None  # a column of a wide table that distinguishes rows of one time
         self._out: set[int] = set()  # columns that distinguish rows, and no series
         self._unjudged: set[int] | None = None  # columns of a long table that may be such, and have not changed yet
@@ -151,9 +155,12 @@ class CsvReader:
             title = found.labels.get(COLUMN, f"{found.name}{found.labels}")
             if title not in self._moments:
                 self._moments[title] = np.unique(found.times_ms)
+                if COUNTED.fullmatch(title) and hardly_falls(found.values):
+                    self._counters.add(title)
             moments = self._moments[title]
             if found.times_ms.min() <= moments[-1] and found.times_ms.max() >= moments[0]:
                 self._at_moments[title] += int(np.isin(found.times_ms, moments).sum())
+            return replace(found, kind="counter") if title in self._counters else found
         return found
 
     def _judged(self, header: Header, rows: Sequence[Sequence[str]], times: Times) -> set[int]:
@@ -287,6 +294,12 @@ class _Table:
             text = self.time_texts[index][:40]
             reason = f"time '{text}' is not an ISO date-time or an epoch number; export without 'localized' times"
             yield Quarantined(reason, *self.block.place(line), excerpt(self.lines[line]), max(1, samples[index]))
+
+
+def hardly_falls(values: NDArray[np.float64]) -> bool:
+    """Return whether values, in the order of time, grow as those of a counter do; few may be anything."""
+    steps = np.diff(values[np.isfinite(values)])
+    return len(values) >= GROWING and bool((steps < 0).sum() < SELDOM * (steps > 0).sum())
 
 
 def series_of(title: str, *, plain_is_name: bool = False) -> tuple[str, dict[str, str]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from zoneinfo import ZoneInfo
 
 from perdix.settings.outside_text import storable
-from perdix.telemetry.exports.csv_table import COLUMN
+from perdix.telemetry.exports.csv_table import COLUMN, COUNTED
 from perdix.telemetry.exports.records import NamedSeries, RawSeries
 from perdix.telemetry.metrics import BUSY, CANONICAL, CPU, LAG, LATENCY, SCALE_OUT, THROUGHPUT, UPTIME, WORKLOAD, Scope
 from perdix.telemetry.queries import Mapped, SeriesMap
@@ -29,7 +29,6 @@ WORDS = {
 
 _NOT_A_WORKER = frozenset({"value", "values", "mean", "avg", "average", "max", "min", "sum", "total", "last"})
 _RATES = frozenset(metric.name for metric in (WORKLOAD, THROUGHPUT, CPU, BUSY))  # a counter of seconds is an uptime
-_COUNTED = re.compile(r".*(?:_total|_current_offset|numRecords(?:In|Out))")  # whatever type an export gives, if any
 
 
 _UNITS = {  # a metric's unit -> how a title or name ends that says another, and what 1 of that is
@@ -112,7 +111,7 @@ def canonical(raw: RawSeries, file_stem: str, hint: Hint, series_map: SeriesMap)
     metric = hint.metric or (None if raw.name else metric_of_file(file_stem))
     if metric is None or (metric in raw.beside and CANONICAL[metric].scope is Scope.JOB):
         return None
-    counted = raw.kind == "counter" or _COUNTED.fullmatch(raw.name) is not None
+    counted = raw.kind == "counter" or COUNTED.fullmatch(raw.name) is not None
     kind: Kind = "counter" if counted and metric in _RATES else "gauge"
     scale = unit_scale(raw.name or raw.labels.get(COLUMN, ""), metric)
     return Mapped(metric, _worker(metric, raw.labels, series_map), kind, scale)
