@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from perdix.telemetry.exports.content import Content
 from perdix.telemetry.exports.label_text import LABELS, label_map, parse_series
-from perdix.telemetry.exports.lines import Lines, line_blocks, unread
+from perdix.telemetry.exports.lines import Lines, line_blocks
 from perdix.telemetry.exports.long_table import left_out, no_labels
 from perdix.telemetry.exports.numbers import ABSENT, number
 from perdix.telemetry.exports.records import Limits, Quarantined, RawSeries, Remark, excerpt
@@ -101,7 +101,7 @@ class CsvReader:
             if isinstance(block, Lines):
                 yield from self._block(block)
             else:
-                yield unread(block, self.content)
+                yield block
         if self._local:
             yield no_zone(self.timezone)
         if self._relative:

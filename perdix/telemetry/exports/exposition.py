@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from perdix.telemetry.exports.content import Content
 from perdix.telemetry.exports.label_text import parse_series
-from perdix.telemetry.exports.lines import Lines, line_blocks, unread
+from perdix.telemetry.exports.lines import Lines, line_blocks
 from perdix.telemetry.exports.numbers import FIRST_MS, LAST_MS, SECONDS_BELOW, number, time_ms
 from perdix.telemetry.exports.records import Limits, Quarantined, RawSeries, Remark, excerpt
 from perdix.telemetry.series import Kind
@@ -49,7 +49,7 @@ class ExpositionReader:
             if isinstance(block, Lines):
                 yield from self._block(block)
             else:
-                yield unread(block, self.content)
+                yield block
         if self._repaired:
             yield Remark(f"{self._repaired} series have labels that are not UTF-8; their bytes are shown as \\xNN")
 

@@ -33,42 +33,17 @@ class Lines:
         return list(accumulate(lengths, initial=0))
 
 
-@dataclass(frozen=True)
-class LongLine:
-    """A line over the bound; it was passed over."""
+def line_blocks(content: Content, limits: Limits) -> Iterator[Lines | Quarantined]:
+    """Yield the lines that begin in the content's slice, a block at a time.
 
-    offset: int
-    line: int | None
-    length: int
-    excerpt: str
-
-
-@dataclass(frozen=True)
-class Cut:
-    """The unfinished line before damage: it must not be read, half a number is a wrong number."""
-
-    offset: int
-    line: int | None
-    excerpt: str
-
-
-def line_blocks(content: Content, limits: Limits) -> Iterator[Lines | LongLine | Cut]:
-    """Yield the lines that begin in the content's slice, a block at a time."""
+    Quarantined are lines over the bound, and the unfinished one before damage: half a number is a wrong number.
+    """
     walk = _Walk(content, limits.line_bytes)
     walk.find_start()
     while not walk.finished and (block := content.read()):
         yield from walk.feed(block)
     if not walk.finished:
         yield from walk.close()
-
-
-def unread(block: LongLine | Cut, content: Content) -> Quarantined:
-    """Return the row for a line that was passed over."""
-    if isinstance(block, LongLine):
-        reason = f"a line over the bound: '{block.length}' bytes; export shorter ranges"
-        return Quarantined(reason, block.line, block.offset, block.excerpt)
-    reason = content.damage.reason if content.damage else "the file ends inside a line"
-    return Quarantined(reason, block.line, block.offset, block.excerpt)
 
 
 class _Walk:
@@ -99,7 +74,7 @@ class _Walk:
             self.offset += len(block)
         self._stop_at_end()
 
-    def feed(self, block: bytes) -> Iterator[Lines | LongLine | Cut]:
+    def feed(self, block: bytes) -> Iterator[Lines | Quarantined]:
         last = block.rfind(b"\n")
         if last < 0:
             self._hold(block)
@@ -117,16 +92,16 @@ class _Walk:
         if not self.finished:
             self._hold(block[last + 1 :])
 
-    def close(self) -> Iterator[Lines | LongLine | Cut]:
+    def close(self) -> Iterator[Lines | Quarantined]:
         data = b"".join(self.held)
         if self.skipping:
             yield self._long(0)
         elif self.content.damage:
-            yield Cut(self.offset, self.line, excerpt(data))
+            yield Quarantined(self.content.damage.reason, self.line, self.offset, excerpt(data))
         elif data:
             yield from self._lines(data)
 
-    def _lines(self, data: bytes) -> Iterator[Lines | LongLine]:
+    def _lines(self, data: bytes) -> Iterator[Lines | Quarantined]:
         end = self.content.end
         if end is not None and self.offset + len(data) + 1 >= end:  # keep the lines that begin before the end
             reach = data.find(b"\n", max(0, end - self.offset - 1))
@@ -138,7 +113,7 @@ class _Walk:
             yield from self._one_by_one(data)
         self._stop_at_end()
 
-    def _one_by_one(self, data: bytes) -> Iterator[Lines | LongLine]:
+    def _one_by_one(self, data: bytes) -> Iterator[Lines | Quarantined]:
         for is_long, group in groupby(data.split(b"\n"), key=lambda line: len(line) > self.limit):
             if not is_long:
                 yield self._taken(b"\n".join(group))
@@ -164,9 +139,10 @@ class _Walk:
             self.excerpt = excerpt(b"".join(self.held[:1]))
             self.held, self.skipping = [], True
 
-    def _long(self, rest: int) -> LongLine:
+    def _long(self, rest: int) -> Quarantined:
         length = self.held_bytes + rest
-        found = LongLine(self.offset, self.line, length, self.excerpt)
+        reason = f"a line over the bound: '{length}' bytes; export shorter ranges"
+        found = Quarantined(reason, self.line, self.offset, self.excerpt)
         self.offset += length + 1
         self.line = None if self.line is None else self.line + 1
         self.held, self.held_bytes, self.skipping = [], 0, False

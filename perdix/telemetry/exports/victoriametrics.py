@@ -12,7 +12,7 @@ import numpy as np
 
 from perdix.telemetry.exports.content import Content
 from perdix.telemetry.exports.json_text import labels_of, loads
-from perdix.telemetry.exports.lines import Lines, line_blocks, unread
+from perdix.telemetry.exports.lines import Lines, line_blocks
 from perdix.telemetry.exports.numbers import FIRST_MS, LAST_MS, samples
 from perdix.telemetry.exports.records import Limits, Quarantined, RawSeries, Remark, excerpt
 from perdix.telemetry.series import Series
@@ -37,7 +37,7 @@ def read_victoriametrics(content: Content, limits: Limits) -> Iterator[RawSeries
     repaired = 0
     for block in line_blocks(content, limits):
         if not isinstance(block, Lines):
-            yield unread(block, content)
+            yield block
             continue
         for index, line in enumerate(block.split()):
             if not line or line.isspace():
