@@ -9,24 +9,17 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.csv
 from numpy.typing import NDArray
 
 from perdix.telemetry.exports.content import Content
 from perdix.telemetry.exports.label_text import parse_series
 from perdix.telemetry.exports.lines import Lines, line_blocks
-from perdix.telemetry.exports.numbers import FIRST_MS, LAST_MS, SECONDS_BELOW, number, time_ms
+from perdix.telemetry.exports.numbers import FIRST_MS, LAST_MS, SECONDS_BELOW, number, pairs, time_ms
 from perdix.telemetry.exports.records import Limits, Quarantined, RawSeries, Remark, excerpt
 from perdix.telemetry.series import Kind
 
 _KNOWN_SERIES = 200_000
 _COUNTERS = {"counter"}
-_READ = pa.csv.ReadOptions(column_names=["value", "time"], use_threads=False, block_size=1 << 30)
-_PARSE = pa.csv.ParseOptions(quote_char=False, escape_char=False, ignore_empty_lines=False)
-_CONVERT = pa.csv.ConvertOptions(
-    column_types={"time": pa.float64(), "value": pa.float64()}, null_values=[], strings_can_be_null=False
-)
 
 Times: TypeAlias = NDArray[np.int64]
 Values: TypeAlias = NDArray[np.float64]
@@ -152,21 +145,16 @@ def _split(line: bytes) -> tuple[bytes, str, str] | str:
 
 def parse_pairs(table: bytes, count: int) -> tuple[Times, Values] | None:
     """Parse lines of ``value,time``; ``None`` unless each is a number and an epoch time."""
-    if not count:
+    columns = pairs(table.replace(b"+Inf,", b"Inf,"), "value", "time", count) if count else None
+    if columns is None:
         return None
-    try:
-        columns = pa.csv.read_csv(pa.BufferReader(table.replace(b"+Inf,", b"Inf,")), _READ, _PARSE, _CONVERT)
-    except pa.ArrowInvalid:
-        return None
-    if columns.num_rows != count:
-        return None
-    times = columns["time"].to_numpy()
+    times = columns["time"]
     if not np.isfinite(times).all():
         return None
     times_ms = np.rint(times * np.where(np.abs(times) < SECONDS_BELOW, 1000.0, 1.0))
     if not bool(np.all((times_ms >= FIRST_MS) & (times_ms <= LAST_MS))):
         return None
-    return times_ms.astype(np.int64), columns["value"].to_numpy()
+    return times_ms.astype(np.int64), columns["value"]
 
 
 def _epoch_ms(text: str) -> int | None:

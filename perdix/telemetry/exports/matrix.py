@@ -11,22 +11,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.csv
-
 from perdix.telemetry.exports.content import Content
 from perdix.telemetry.exports.json_text import labels_of, loads
 from perdix.telemetry.exports.matrix_pieces import Head, Piece, around, pieces, read_head
-from perdix.telemetry.exports.numbers import samples, seconds_to_ms
+from perdix.telemetry.exports.numbers import pairs, samples, seconds_to_ms
 from perdix.telemetry.exports.records import Limits, Quarantined, RawSeries, Remark, excerpt
 
 _VALUES = re.compile(rb'"values"\s*:\s*\[')
 _BATCH_BYTES = 2 << 20
-_READ = pa.csv.ReadOptions(column_names=["time", "value"], use_threads=False, block_size=1 << 30)
-_PARSE = pa.csv.ParseOptions(quote_char=False, escape_char=False, ignore_empty_lines=False)
-_CONVERT = pa.csv.ConvertOptions(
-    column_types={"time": pa.float64(), "value": pa.float64()}, null_values=[], strings_can_be_null=False
-)
 _EXPORT = "export with /api/v1/query_range, or save records as CSV or Parquet with the columns ts, metric and value"
 _NOT_A_MATRIX = {
     "vector": "the result is an instant vector, one moment only; export with query_range",
@@ -172,15 +164,9 @@ def _compact(piece: Piece) -> _Compact | None:
 
 def _parse(body: bytes, count: int) -> tuple[Any, Any] | None:
     """Parse ``1,"2"],[3,"4`` into times and values; ``None`` unless every sample is as it must be."""
-    table = body.replace(b'"],[', b"\n").replace(b',"+', b',"').replace(b',"', b",")
-    try:
-        columns = pa.csv.read_csv(pa.BufferReader(table), _READ, _PARSE, _CONVERT)
-    except pa.ArrowInvalid:
-        return None
-    if columns.num_rows != count:
-        return None
-    times_ms = seconds_to_ms(columns["time"].to_numpy())
-    return None if times_ms is None else (times_ms, columns["value"].to_numpy())
+    columns = pairs(body.replace(b'"],[', b"\n").replace(b',"+', b',"').replace(b',"', b","), "time", "value", count)
+    times_ms = None if columns is None else seconds_to_ms(columns["time"])
+    return None if columns is None or times_ms is None else (times_ms, columns["value"])
 
 
 def _complete_part(data: bytes) -> tuple[bytes, int]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 from numpy.typing import NDArray
 
 FIRST_MS = -62_135_596_800_000  # 0001-01-01, the oldest day that a Parquet reader can name
@@ -14,6 +15,19 @@ LAST_MS = 253_402_300_799_999  # 9999-12-31
 _NUMBER = re.compile(r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[iI]nf(?:inity)?|INF|[nN]a[nN]|NAN)")
 ABSENT = frozenset({"", "null", "none", "na", "n/a", "undefined", "-"})  # cells of tables, for what was not measured
 SECONDS_BELOW, MS_BELOW, US_BELOW = 1e11, 1e14, 1e17  # 1e11 s is the year 5138; 1e11 ms is 1973
+
+
+def pairs(table: bytes, first: str, second: str, count: int) -> dict[str, NDArray[np.float64]] | None:
+    """Parse ``count`` lines of two numbers as columns of these names; ``None`` unless each line is such a pair."""
+    read = pa.csv.ReadOptions(column_names=[first, second], use_threads=False, block_size=1 << 30)
+    parse = pa.csv.ParseOptions(quote_char=False, escape_char=False, ignore_empty_lines=False)
+    types = {first: pa.float64(), second: pa.float64()}
+    convert = pa.csv.ConvertOptions(column_types=types, null_values=[], strings_can_be_null=False)
+    try:
+        columns = pa.csv.read_csv(pa.BufferReader(table), read, parse, convert)
+    except pa.ArrowInvalid:
+        return None
+    return {name: columns[name].to_numpy() for name in types} if columns.num_rows == count else None
 
 
 def number(value: Any) -> float | None:
