@@ -280,25 +280,16 @@ def _sweep(staging: Path) -> None:
 
 
 def _conform(spec: Table, data: pa.Table | pd.DataFrame) -> pa.Table:
-    rows = data if isinstance(data, pa.Table) else _from_pandas(spec, data)
-    extra = [name for name in rows.column_names if name not in spec.schema.names]
-    missing = [name for name in spec.columns.names if name not in rows.column_names]
+    names = data.column_names if isinstance(data, pa.Table) else data.columns.tolist()
+    extra = [name for name in names if name not in spec.schema.names]
+    missing = [name for name in spec.columns.names if name not in names]
     if extra or missing:
         raise LakeError(f"table '{spec.name}': missing columns {missing}, unknown columns {extra}")
     try:
-        return rows.select(spec.columns.names).cast(spec.columns)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise LakeError(f"table '{spec.name}': {error}") from None
-
-
-def _from_pandas(spec: Table, data: pd.DataFrame) -> pa.Table:
-    known = pa.schema([field for field in spec.schema if field.name in data.columns])
-    extra = [name for name in data.columns if name not in spec.schema.names]
-    if extra:
-        raise LakeError(f"table '{spec.name}': unknown columns {extra}")
-    try:
-        return pa.Table.from_pandas(data, schema=known, preserve_index=False)
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        if not isinstance(data, pa.Table):
+            return pa.Table.from_pandas(data, schema=spec.columns, preserve_index=False)
+        return data.select(spec.columns.names).cast(spec.columns)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
         raise LakeError(f"table '{spec.name}': {error}") from None
 
 
