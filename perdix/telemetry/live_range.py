@@ -272,9 +272,6 @@ def _identity(metric: str, labels: Mapping[str, str]) -> Identity:
 def _joined(held: Series | None, newer: Series) -> Series:
     if held is None:
         return newer
-    before = held.times_ms[~np.isin(held.times_ms, newer.times_ms)]
-    values = held.values[~np.isin(held.times_ms, newer.times_ms)]
-    times_ms = np.concatenate([before, newer.times_ms])
-    order = np.argsort(times_ms, kind="stable")
-    joined = np.concatenate([values, newer.values])[order]
-    return Series(newer.metric, newer.worker, times_ms[order], joined, newer.labels)
+    times_ms, at = np.unique(np.concatenate([newer.times_ms, held.times_ms]), return_index=True)
+    values = np.concatenate([newer.values, held.values])[at]  # of two samples at a time the first, which is the new one
+    return Series(newer.metric, newer.worker, times_ms, values, newer.labels)
