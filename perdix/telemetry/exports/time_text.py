@@ -191,9 +191,10 @@ def _one_by_one(texts: Sequence[str], timezone: str) -> Times:
 
 
 def as_iso(text: str) -> str:
-    """Return a date in digits alone, or with its zone spelled UTC, as ISO has it; any other text as it is."""
+    """Return a date in digits alone, or with its zone spelled out, as ISO has it; any other text as it is."""
     digits = _COMPACT.fullmatch(text)
-    return f"{digits[1]}T{digits[2]}" if digits else re.sub(r" UTC$", "Z", text)
+    offset = re.sub(r" ([+-]\d{4}) [A-Z]{3,5}$", r"\1", text)  # as Go prints it: +0100 CET
+    return f"{digits[1]}T{digits[2]}" if digits else re.sub(r" (?:UTC|GMT)$", "Z", offset)
 
 
 def _one(text: str, timezone: str, fold: int) -> tuple[int, bool] | None:
