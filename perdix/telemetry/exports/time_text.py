@@ -160,8 +160,10 @@ def _unfolded(first_ms: NDArray[np.int64], second_ms: NDArray[np.int64]) -> NDAr
 
     Such a time is the first of the two, but after rows whose clock was set back until it leaves that hour.
     """
-    times_ms = first_ms.copy()
     folded = first_ms != second_ms
+    if not folded.any():
+        return first_ms
+    times_ms = first_ms.copy()
     step = -1 if np.sign(np.diff(first_ms)).sum() < 0 else 1  # the newest rows may come first
     for at in np.flatnonzero(folded)[::step]:
         if 0 <= at - step < len(first_ms):
