@@ -1,6 +1,6 @@
 """The job files, each for itself: one that cannot be used is that job's fault and costs no other job anything.
 
-Kept between looks: a file is read again only when it has changed, or when it could not be looked at.
+Kept between looks: a file is read again only when it has changed, or when it could not be read.
 """
 
 import os
@@ -13,7 +13,7 @@ from pathlib import Path
 from perdix.settings.outside_text import printable
 from perdix.settings.plain_error import presentable
 from perdix.settings.stream_job import CheckPolicy, StreamJob, load_stream_job
-from perdix.settings.yaml_files import SettingsError
+from perdix.settings.yaml_files import SettingsError, UnreadableError
 
 BUDGET_S = 0.05  # that a scrape may spend on files which have changed; the rest follow in the next ones
 LONGEST_NAME = 63  # of a job, also of a file that no job may be named after
@@ -39,7 +39,7 @@ class JobFiles:
 
 @dataclass(frozen=True)
 class _Found:
-    """A file, and what changes when its content or its rights do; ``None`` where it cannot be looked at."""
+    """A file, and what changes when its content or its rights do; ``None`` where it cannot be read."""
 
     path: str
     stamp: Stamp | None
@@ -113,6 +113,8 @@ class FollowedFiles:
     def _read(self, file: _Found) -> _Kept:
         try:
             return _Kept(file, load_stream_job(Path(file.path), self._check_policy))
+        except UnreadableError as error:
+            return _Kept(_Found(file.path, None), None, str(error))
         except SettingsError as error:
             return _Kept(file, None, str(error))
         except Exception as error:  # a defect that one file meets must not stop the jobs of the others
@@ -124,12 +126,13 @@ def _files_of(folder: Path) -> Iterator[tuple[str, _Found]]:
         for entry in sorted(entries, key=lambda entry: (not entry.name.endswith(".yml"), entry.name)):  # .yaml counts
             name, ending = os.path.splitext(entry.name)  # noqa: PTH122 - a Path per file is most of the cost
             if ending in (".yaml", ".yml"):
-                yield printable(name)[:LONGEST_NAME], _Found(entry.path, _stamp(entry))
+                yield printable(name)[:LONGEST_NAME], _Found(entry.path, stamp_of(entry))
 
 
-def _stamp(entry: os.DirEntry[str]) -> Stamp | None:
+def stamp_of(file: os.DirEntry[str] | Path) -> Stamp | None:
+    """Return what changes when a file's content or its rights do; ``None`` where it cannot be looked at."""
     try:
-        stat = entry.stat()
+        stat = file.stat()
     except OSError:  # a link that leads nowhere, or a file that has just been taken away
         return None
     return stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size, stat.st_ino

@@ -8,9 +8,9 @@ from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
 from perdix.settings.nearest_name import meant
 from perdix.settings.secrets import names_a_secret, without_user
-from perdix.settings.yaml_text import SettingsError, read_yaml
+from perdix.settings.yaml_text import SettingsError, UnreadableError, read_yaml
 
-__all__ = ["SettingsError", "known_names", "load_known", "load_model", "place_in", "read_yaml"]
+__all__ = ["SettingsError", "UnreadableError", "known_names", "load_known", "load_model", "place_in", "read_yaml"]
 Model = TypeVar("Model", bound=BaseModel)
 MOST_ERRORS = 20
 MOST_FOUND = 120  # characters of what stands there

@@ -29,6 +29,10 @@ class SettingsError(PlainError):
     """A setting that cannot be used. The message names file, line, what is wrong and how to fix it; no secrets."""
 
 
+class UnreadableError(SettingsError):
+    """A file that cannot be read at all: by what it is, or for now, as where too many files are open."""
+
+
 def read_yaml(path: Path) -> Any:
     """Read one YAML document, keeping line numbers.
 
@@ -63,10 +67,10 @@ def _text_of(path: Path) -> str:
     try:
         data = _bytes_of(path)
     except FileNotFoundError:
-        raise SettingsError(f"{path}: no such file") from None
+        raise UnreadableError(f"{path}: no such file") from None
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         said = getattr(error, "strerror", None) or error
-        raise SettingsError(f"{path}: cannot be read: {said}; fix or remove it") from None
+        raise UnreadableError(f"{path}: cannot be read: {said}; fix or remove it") from None
     if len(data) > MOST_BYTES:
         raise SettingsError(f"{path}: more than {MOST_BYTES:,} bytes are no settings; split it or take it away")
     try:

@@ -1,5 +1,6 @@
 """A job file that cannot be used is that job's fault, told with its place; the jobs of all other files go on."""
 
+import errno
 import os
 import time
 from pathlib import Path
@@ -197,3 +198,20 @@ def test_a_file_of_another_ending_is_named_and_hides_no_other(folder: Path) -> N
     assert set(files.jobs) == {"ads", "zoo"}
     assert files.jobs["ads"].mode == "advise"
     assert files.faults == {"orders": f"{folder / 'orders.yml'}: job files end in .yaml; rename it to orders.yaml"}
+
+
+def test_a_file_that_could_not_be_read_for_a_moment_is_read_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Too many open files, a share that was away: the file itself never changes."""
+    files, opened = FollowedFiles((folder,), check_policy), os.open
+
+    def refuse(path: Path, *args: int) -> int:
+        if Path(path).name == "ads.yaml":
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return opened(path, *args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", refuse)
+        assert set(files.look().jobs) == {"zoo"}
+    assert set(files.look().jobs) == {"ads", "zoo"}
