@@ -4,14 +4,14 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
+from perdix.control.job_files import Stamp, stamp_of
 from perdix.policies.holding import AHEAD_S
 from perdix.settings.plain_error import PlainError
 from perdix.settings.stream_job import PrometheusSource, StreamJob
-from perdix.settings.yaml_files import SettingsError
+from perdix.settings.yaml_files import SettingsError, UnreadableError
 from perdix.telemetry.alignment import align
 from perdix.telemetry.http_client import MIB
 from perdix.telemetry.metrics import WORKLOAD
@@ -84,7 +84,7 @@ class LiveSource:
         self._queries_of = queries_of
         self._clients: dict[str, Prometheus] = {}
         self._down: dict[str, tuple[float, str]] = {}
-        self._queries: dict[str, tuple[tuple[int, int] | None, EngineQueries]] = {}
+        self._queries: dict[str, tuple[Stamp | None, EngineQueries | str]] = {}  # or why they cannot be used
         self._making = threading.Lock()
 
     def read(self, job: StreamJob, now_s: float, since_s: float) -> Reading:
@@ -163,13 +163,18 @@ class LiveSource:
         return tuple(dict.fromkeys((*queries.metrics(source.selector), *NEEDED_TO_DECIDE)))
 
     def _queries_for(self, engine: str) -> EngineQueries:
-        """Return the queries of an engine; their file is read again when it has changed."""
-        stamp, kept = None, self._queries.get(engine)
-        with suppress(OSError):  # the canonical ones have no file
-            stat = queries_file(engine).stat()
-            stamp = stat.st_mtime_ns, stat.st_size
+        """Return the queries of an engine; their file is read again when it has changed, or could not be read."""
+        stamp, kept = stamp_of(queries_file(engine)), self._queries.get(engine)  # the canonical ones have no file
         if kept is None or kept[0] != stamp:
-            kept = self._queries[engine] = (stamp, self._queries_of(engine))
+            try:
+                kept = stamp, self._queries_of(engine)
+            except UnreadableError:
+                raise
+            except SettingsError as error:
+                kept = stamp, str(error)
+            self._queries[engine] = kept
+        if isinstance(kept[1], str):
+            raise SourceError(kept[1])
         return kept[1]
 
 

@@ -1,6 +1,7 @@
 """The live loop over real HTTP: a living twin's Prometheus face, its scale resource, and how they fail."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from perdix.settings.stream_job import Objectives, PolicySettings, PrometheusSou
 from perdix.settings.targets import AdvisorySettings, FlinkSettings, TwinSettings
 from perdix.targets.contract import TargetError
 from perdix.telemetry.prometheus import Prometheus
-from perdix.telemetry.queries import queries_file
+from perdix.telemetry.queries import EngineQueries, load_queries, queries_file
 from perdix.twin.emission import Scraping
 from perdix.twin.job import JobTwin
 from perdix.twin.living import LivingTwin, SimulatedClock
@@ -195,6 +196,28 @@ def test_queries_that_are_edited_count_from_the_next_read_on(
     file.write_text(good + "oops: 1\n")
     with pytest.raises(SourceError, match="oops"):
         live.source.read(live.job, now_s, now_s - 180)
+
+
+def test_queries_that_cannot_be_used_are_read_once_and_not_for_each_batch_of_jobs(
+    live: Live, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good, now_s, reads = queries_file("flink").read_text(), live.clock.now_s(), []
+
+    def counting(engine: str) -> EngineQueries:
+        reads.append(engine)
+        return load_queries(engine)
+
+    monkeypatch.setenv("PERDIX_CONF", str(tmp_path))
+    file = tmp_path / "queries" / "flink.yaml"
+    file.parent.mkdir()
+    file.write_text(good + "oops: 1\n")
+    with closing(LiveSource(queries_of=counting)) as source:
+        for since_s in (60, 120, 180):
+            with pytest.raises(SourceError, match="oops"):
+                source.read(live.job, now_s, now_s - since_s)
+        assert reads == ["flink"]
+        file.write_text(good)
+        assert len(source.read(live.job, now_s, now_s - 180).window)
 
 
 def test_a_job_without_prometheus_is_told_how_to_mend(live: Live) -> None:
