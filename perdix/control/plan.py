@@ -120,12 +120,14 @@ def _rolled_back(setting: Setting, progress: Progress, lesson: Lesson) -> Decisi
 
 
 def _asked_for(progress: Progress) -> tuple[int | None, Mapping[str, int]]:
-    """Return the workers and their mix that need not be asked for; ``None``: there are none."""
+    """Return the workers and their mix that need not be asked for; ``None``: there are none.
+
+    Of a target that cannot give all that it was asked for, that is what it still tries to.
+    """
     if progress.open is not None:
         return progress.open.intent.scale_out, progress.open.intent.mix
-    if progress.outlasted and progress.running is not None:
-        return progress.running.requested, progress.running.requested_mix
-    return None, {}
+    running = progress.running
+    return (None, {}) if running is None else (running.requested, running.requested_mix)
 
 
 def _without_ground(running: Running, observation: Observation) -> Decision:

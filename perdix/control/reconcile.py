@@ -64,8 +64,6 @@ class Progress:
     # How long the rescale took that has just been seen to end, from being accepted on; 0 where none has. Where that is
     # long, as far as it was seen not to have ended
     took_s: float = 0.0
-    # Whether the target is not at what it was asked for, for so long that what runs is taken for settled
-    outlasted: bool = False
 
     @property
     def open(self) -> Entry | None:

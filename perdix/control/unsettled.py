@@ -52,9 +52,7 @@ class Unsettled:
             return progress
         asked, runs = workers(self.requested, running.requested_mix), workers(running.scale_out, running.mix)
         sentence = f"asked for {asked}, got {runs} for {lasted_s:.0f} s; perdix goes on from there"
-        return replace(
-            progress, running=replace(running, settled=True), sentence=progress.sentence or sentence, outlasted=True
-        )
+        return replace(progress, running=replace(running, settled=True), sentence=progress.sentence or sentence)
 
     def to_state(self) -> dict[str, Any]:
         """Return a JSON-serialisable state; an empty one where there is nothing to remember."""

@@ -201,6 +201,18 @@ def test_a_size_that_cannot_be_reached_is_given_up_however_long_restarts_take(st
     assert store.ledger.rescales("orders", 0.0)[1] == 1
 
 
+def test_a_minimum_that_was_raised_above_what_can_be_had_is_not_asked_for_again_and_again(store: StateStore) -> None:
+    """Each time would count as a rescale, and the day's would be used up by the time that the minimum is corrected."""
+    rig = Rig.of(store, LOW, scale_out=4, policy=PolicySettings(name="static", options={"scale_out": 4}))
+    rig.target.reaching = 4
+    rig.minutes(3)
+    rig.job = rig.job.model_copy(update={"bounds": Bounds(minimum=8, maximum=8)})
+    reports = rig.minutes(60)
+    assert Event.GIVEN_UP in [report.event for report in reports]
+    assert "8 workers are already asked for" in reports[-1].sentence
+    assert store.ledger.rescales("orders", 0.0)[1] == 1
+
+
 def test_a_rescale_that_never_ends_is_rolled_back(store: StateStore) -> None:
     rig = Rig.of(store, HIGH, scale_out=2)
     rig.minutes(1)

@@ -31,9 +31,9 @@ def after(*reviews, interval_s=60.0):
 
 def test_what_runs_counts_once_it_has_lasted_for_longer_than_a_rescale_may():
     _, counted = after((0.0, SHORT), (SETTLE_S, SHORT))
-    assert (counted.running, counted.outlasted) == (SHORT, False)
+    assert counted.running == SHORT
     _, counted = after((0.0, SHORT), (SETTLE_S, SHORT), (SETTLE_S + 1.0, SHORT))
-    assert (counted.running, counted.outlasted) == (Running(5, 6, settled=True), True)
+    assert counted.running == Running(5, 6, settled=True)
     assert counted.sentence == "asked for 6 workers, got 5 workers for 601 s; perdix goes on from there"
 
 
@@ -59,7 +59,7 @@ def test_it_is_waited_anew(between, since_s):
 
 def test_a_rollback_that_stays_short_of_what_it_asked_for_counts():
     short = Progress(SHORT, an_open_decision("rollback"))
-    assert after((0.0, short), (601.0, short))[1].outlasted
+    assert after((0.0, short), (601.0, short))[1].running.settled
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_a_rollback_that_stays_short_of_what_it_asked_for_counts():
 )
 def test_no_other_open_decision_does(running, reason, state):
     progress = Progress(running, an_open_decision(reason, state))
-    assert not after((0.0, progress), (601.0, progress))[1].outlasted
+    assert not after((0.0, progress), (601.0, progress))[1].running.settled
 
 
 @pytest.mark.parametrize("running", [Running(6, 6, settled=False), Running(0, 6, settled=False)])
@@ -83,9 +83,9 @@ def test_what_restarts_or_is_replaced_as_a_whole_never_counts(running):
 
 
 def test_a_target_that_cannot_be_read_changes_nothing_and_one_that_nobody_looked_at_is_waited_for_anew():
-    assert after((0.0, SHORT), (300.0, None), (601.0, SHORT))[1].outlasted
-    assert not after((0.0, SHORT), (3_600.0, SHORT))[1].outlasted
-    assert after((0.0, SHORT), (3_600.0, SHORT), interval_s=3_600.0)[1].outlasted
+    assert after((0.0, SHORT), (300.0, None), (601.0, SHORT))[1].running.settled
+    assert not after((0.0, SHORT), (3_600.0, SHORT))[1].running.settled
+    assert after((0.0, SHORT), (3_600.0, SHORT), interval_s=3_600.0)[1].running.settled
 
 
 def test_it_is_stored_while_there_is_something_to_remember(tmp_path):
