@@ -22,7 +22,7 @@ SHORTEST_GRACE_S = 30.0  # Flink's own cooldown
 RESTARTS = 5.0  # times the longer downtime of a rescale: until the job is as it will be
 OWN_MEMORY = 0.1  # of a worker's heap, at most, that is there whatever it holds
 MEMORY_SETTLES_S = 120.0  # after a rescale: what is measured may still be of the workers before it
-OVERDRAWN_S = 3_600.0  # after a rescale: until one beyond the budget takes a job below a maximum that was lowered
+OVERDRAWN_S = 3_600.0  # after a rescale: until one beyond the budget takes a job into bounds that have changed
 
 
 @dataclass(frozen=True)
@@ -301,14 +301,14 @@ def _budget(decision: Decision, situation: Situation, circumstances: Circumstanc
     """Hold when the day's rescales are used up.
 
     A job that cannot carry its present workload may overdraw: scaling in stays forbidden, so at most as many rescales
-    follow as there are sizes above. So may one above its maximum, once an hour. A budget of 0 means none at all.
+    follow as there are sizes above. So may one outside its bounds, once an hour. A budget of 0 means none at all.
     """
     budget, used = situation.objectives.rescales_per_day, situation.rescales_today
     if not decision.rescales(situation) or used < budget:
         return decision
-    why, most = "", situation.bounds.maximum
-    if situation.scale_out > most and situation.since_rescale_s >= OVERDRAWN_S:  # others may scale it back each time
-        why = f"the maximum is {most}"
+    why, bounds, runs = "", situation.bounds, situation.scale_out
+    if bounds.clamp(runs) != runs and situation.since_rescale_s >= OVERDRAWN_S:  # others may scale it back each time
+        why = f"the job's bounds are {bounds.minimum} to {bounds.maximum}"
     elif _overloaded(situation, circumstances) and decision.adds(situation):
         why = "the job is overloaded"
     if budget > 0 and why:

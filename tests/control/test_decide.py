@@ -105,14 +105,18 @@ def test_an_overloaded_job_may_overdraw_its_budget_but_not_to_scale_in() -> None
     assert decide(Wanting(6), never, circumstances()).decision.reason is Reason.HOLD_BUDGET
 
 
-def test_a_budget_that_is_used_up_keeps_a_job_above_a_maximum_that_was_lowered_for_an_hour_at_most() -> None:
-    above = situation(bounds=Bounds(minimum=1, maximum=3), rescales_today=5, since_rescale_s=3_600.0)
-    decision = decide(Wanting(3), above, circumstances()).decision
-    assert decision.scale_out == 3
-    assert decision.sentence.endswith("Beyond the budget of 5 rescales per day, because the maximum is 3.")
+@pytest.mark.parametrize(("least", "most", "wanted"), [(1, 3, 3), (6, 8, 6)])
+def test_a_budget_that_is_used_up_keeps_a_job_outside_bounds_that_changed_for_an_hour_at_most(
+    least: int, most: int, wanted: int
+) -> None:
+    outside = situation(bounds=Bounds(minimum=least, maximum=most), rescales_today=5, since_rescale_s=3_600.0)
+    decision = decide(Wanting(wanted), outside, circumstances()).decision
+    assert decision.scale_out == wanted
+    told = f"Beyond the budget of 5 rescales per day, because the job's bounds are {least} to {most}."
+    assert decision.sentence.endswith(told)
     never = Objectives(rescales_per_day=0)
-    for held in (replace(above, since_rescale_s=3_599.0), replace(above, objectives=never)):
-        assert decide(Wanting(3), held, circumstances()).decision.reason is Reason.HOLD_BUDGET
+    for held in (replace(outside, since_rescale_s=3_599.0), replace(outside, objectives=never)):
+        assert decide(Wanting(wanted), held, circumstances()).decision.reason is Reason.HOLD_BUDGET
 
 
 def test_a_bad_size_is_passed_over_towards_what_runs() -> None:
