@@ -510,6 +510,30 @@ def test_no_more_rescales_are_made_than_a_day_may_have(store: StateStore) -> Non
     assert "objectives.rescales_per_day is 1, and as many were made within a day" in {look.problem for look in found}
 
 
+def test_rescales_that_are_used_up_keep_no_operator_outside_bounds_that_changed_for_longer_than_an_hour(
+    store: StateStore,
+) -> None:
+    job = Job(lines_per_s=200.0)
+    loop = acting(job, store, objectives=Objectives(rescales_per_day=1))
+    found = looking_within_its_file(job, loop)
+    list(islice(found, 4))
+    assert job.asked == [{"count": 6}]
+    of_bounds(loop, 4)
+    list(islice(found, 100))
+    assert job.asked == [{"count": 6}]
+    list(islice(found, 100))
+    assert job.asked == [{"count": 6}, {"count": 4}]
+
+
+def test_no_bar_keeps_an_operator_above_bounds_that_were_lowered(store: StateStore) -> None:
+    job = Job(lines_per_s=200.0, parallelism={"source": 2, "count": 8})
+    barred = Avoided(4, 4_000.0, "was bad", mix={"count": 4})
+    store.learned.learn(on_record("orders"), 1_000.0, {AVOIDED: {"sizes": [barred.to_state()]}})
+    loop = acting(job, store)
+    of_bounds(loop, 4)
+    assert next(looking_within_its_file(job, loop)).done
+
+
 def test_what_cannot_be_kept_is_not_asked_for(store: StateStore) -> None:
     job = Job(lines_per_s=200.0)
     loop = looking(job, ds2(), carry_out=acting(job, store).carry_out)

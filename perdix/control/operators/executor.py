@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 
 from perdix.control.clock import CLOCK_BACK_S, HostClock, moment
-from perdix.control.decide import Avoided
+from perdix.control.decide import OVERDRAWN_S, Avoided
 from perdix.control.job_memory import AVOIDED, read_avoided
 from perdix.control.lease import PREFIX, Lease, StaleLease, acquire, holder_of, release, renew
 from perdix.control.operators.at_a_look import AtALook, agrees, in_words
@@ -297,15 +297,20 @@ class Executor:
         return self._intent(look, {name: runs[name] for name in changes}, changes), None
 
     def _held_back(self, at_s: float, runs: Mapping[str, int], changes: Mapping[str, int]) -> str | None:
-        """Return why nothing may be changed now, in words; ``None``: nothing against it."""
-        for size in self._avoided(at_s):
+        """Return why nothing may be changed now, in words; ``None``: nothing against it.
+
+        What the bounds forbid goes whatever turned out badly, and beyond the day's rescales once an hour.
+        """
+        outside = any(self.job.bounds.clamp(runs[name]) != runs[name] for name in changes)
+        for size in () if outside else self._avoided(at_s):
             grown = (count for name, count in changes.items() if name in size.mix and count > runs[name])
             newly = agrees({**runs, **changes}, size.mix) and not agrees(runs, size.mix)
             if max(grown, default=0) >= size.scale_out if size.and_above else newly:
                 return f"{size.why}; not tried again for a while"
         most = self.job.objectives.rescales_per_day
-        _, made = self.store.ledger.rescales(self._name, at_s - DAY_S, at_s + CLOCK_BACK_S)
-        if made >= most:
+        last_s, made = self.store.ledger.rescales(self._name, at_s - DAY_S, at_s + CLOCK_BACK_S)
+        overdrawn = outside and most > 0 and (last_s is None or at_s - last_s >= OVERDRAWN_S)
+        if made >= most and not overdrawn:
             return f"objectives.rescales_per_day is {most}, and as many were made within a day"
         return None
 
