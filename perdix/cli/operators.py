@@ -106,8 +106,10 @@ class _Current:
 
         Raises ``UserError`` where the command may no longer go on.
         """
-        self.job = self.files.look(math.inf).jobs.get(self.job.name, self.job)
-        _flink_settings(self.job, act=self.act)
+        name, target = self.job.name, self.job.target
+        self.job = self.files.look(math.inf).jobs.get(name, self.job)
+        if _flink_settings(self.job, act=self.act) != target:
+            raise UserError(f"job '{name}': its target was changed while perdix operators ran; start it again")
         return self.job
 
 

@@ -111,6 +111,14 @@ def test_it_ends_once_the_job_is_scaled_as_a_whole(home, cluster, monkeypatch, c
     assert len(cluster.puts()) == 1
 
 
+def test_it_ends_once_the_job_has_another_target(home, cluster, monkeypatch, capsys):
+    text = (home / "jobs" / "orders.yaml").read_text()
+    other = text.replace("kind: flink", "kind: flink, job_name: b")
+    changed_at_the_second_look(monkeypatch, lambda: write(home, other))
+    assert "its target was changed" in complaint(capsys, "orders", *NOW, "--apply", "--decisions", "3")
+    assert len(cluster.puts()) == 1
+
+
 def test_bounds_that_change_while_it_runs_hold_and_a_file_that_cannot_be_read_changes_nothing(
     home, cluster, monkeypatch
 ):
