@@ -28,6 +28,7 @@ from perdix.telemetry.partitions import digest_of
 
 GOOD_FILE = "good.json"
 TABLES_KEPT = 10  # of each model, the newest: a training that runs may still read the one that was champion before
+NO_CHAMPION = "no champion: fallback"
 RETRY_S = 60.0
 RETRY_LIMIT_S = 900.0
 
@@ -122,7 +123,7 @@ class Champions:
         self._registry = registry
         self._fleets: dict[str, FleetChampions] = {}
         self._retries: dict[str, _Retry] = {}
-        self._notes: dict[str, str] = {}
+        self._faults: dict[str, tuple[str, str]] = {}  # model -> what went wrong, and what is used all the same
 
     def fleet(self, name: str) -> FleetChampions:
         """Return the fleet table that is believed now; from the cache alone before the first :meth:`refresh`."""
@@ -132,16 +133,17 @@ class Champions:
 
     def fault(self, name: str) -> str:
         """Return why the newest fleet table of a model cannot be had, in words; empty when it can."""
-        return self._notes.get(name, "")
+        why, kept = self._faults.get(name, ("", ""))
+        return f"{name}: {why}; {kept}" if why else ""
 
     def refresh(self, now_s: float) -> tuple[str, ...]:
-        """Look up each alias and fetch what is new, once per fleet tick; return what went wrong, in words.
+        """Look up each alias and fetch what is new, once per fleet tick; return what went wrong, in words, each once.
 
         While MLflow fails, it is asked again after 1, 2, 4 ... 15 minutes only, and where it cannot be reached for one
         model, for no other: its time-outs cannot eat every tick, nor a whole one. The last good version stays in use,
         and the note stays until it is fixed.
         """
-        away = False
+        away: RegistryUnavailable | None = None
         for name in FLEET_MODELS:
             believed = self.fleet(name)
             retry = self._retries.setdefault(name, _Retry())
@@ -149,18 +151,27 @@ class Champions:
             if self._registry is None or 0.0 < waits_s <= RETRY_LIMIT_S:
                 continue
             try:
-                if away:
-                    raise RegistryUnavailable("not asked, as MLflow could not be reached for another model")
+                if away is not None:
+                    raise away
                 self._fleets[name] = self._newest(self._registry, name, believed)
             except (RegistryError, OSError) as error:
-                away |= isinstance(error, RegistryUnavailable) and not isinstance(error, StoreAway)
+                if isinstance(error, RegistryUnavailable) and not isinstance(error, StoreAway):
+                    away = error
                 retry.failed(now_s)
-                kept = f"version {believed.version} stays in use" if believed.version else "no champion: fallback"
-                self._notes[name] = f"{name}: {error}; {kept}"
+                kept = f"version {believed.version} stays in use" if believed.version else NO_CHAMPION
+                self._faults[name] = str(error), kept
             else:
                 self._retries[name] = _Retry()
-                self._notes.pop(name, None)
-        return tuple(self._notes.values())
+                self._faults.pop(name, None)
+        return tuple(self._notes())
+
+    def _notes(self) -> Iterator[str]:
+        alike: dict[str, dict[str, str]] = {}
+        for name, (why, kept) in self._faults.items():
+            alike.setdefault(why, {})[name] = kept
+        for why, models in alike.items():
+            of_each = ", ".join(f"{name}: {kept}" for name, kept in models.items())
+            yield f"{why} ({of_each})" if len(models) > 1 else self.fault(next(iter(models)))
 
     def _newest(self, registry: ChampionRegistry, name: str, believed: FleetChampions) -> FleetChampions:
         current = registry.current_version(name)
@@ -194,7 +205,7 @@ class Champions:
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError, RegistryError) as error:
-            self._notes[name] = f"{name}: the cached champion cannot be used: {error}"
+            self._faults[name] = f"the cached champion cannot be used: {error}", NO_CHAMPION
             return None
 
     def _path(self, name: str, version: int) -> Path:
