@@ -58,8 +58,8 @@ class Circumstances:
     """What the guards must know beside the situation.
 
     ``running``: what the target says.
-    ``wanted``, ``wanted_mix``: the workers of a decision that is still being carried out, or for which the target has
-    been asked all along, in vain so far; ``None`` when there are none.
+    ``wanted``, ``wanted_mix``: the workers of a decision that is still being carried out; ``None`` when there is none.
+    ``acts``: whether perdix itself asks the target for what is decided.
     ``paused``: why, and until when, in words; ``None`` when the job is not paused.
     ``avoided``: scale-outs that are not to be tried for a while.
     ``grace_s``: no rescale so soon after another.
@@ -76,6 +76,7 @@ class Circumstances:
     avoided: Sequence[Avoided] = ()
     grace_s: float = GRACE_S
     wanted_mix: Mapping[str, int] = field(default_factory=dict)
+    acts: bool = False
     capacity_per_s: Callable[[int], float | None] | None = None
     contradiction: str | None = None
     memory_ratio: float | None = None
@@ -196,15 +197,18 @@ def _paused(decision: Decision, situation: Situation, circumstances: Circumstanc
 
 
 def _unsettled(decision: Decision, situation: Situation, circumstances: Circumstances) -> Decision:
-    if not circumstances.running.settled:
+    running = circumstances.running
+    if not running.settled:
         return held_back(decision, situation, Reason.HOLD_UNSETTLED, "A rescale is under way.")
-    wanted, mix = circumstances.wanted, circumstances.wanted_mix
+    wanted, mix, reason = circumstances.wanted, circumstances.wanted_mix, Reason.HOLD_UNSETTLED
+    if wanted is None and circumstances.acts:  # what the target cannot give, or not yet
+        wanted, mix, reason = running.requested, running.requested_mix, Reason.HOLD_AVOIDED
     if decision.rescales(situation) and wanted == decision.scale_out and dict(mix) == dict(decision.mix):
         remembered = _memory(decision, situation, circumstances)
         if remembered is not decision:
             return remembered
         # Recording it anew would give it another idempotency key and another retry clock.
-        return held_back(decision, situation, Reason.HOLD_UNSETTLED, f"{workers(wanted, mix)} are already asked for.")
+        return held_back(decision, situation, reason, f"{workers(wanted, mix)} are already asked for.")
     return decision
 
 

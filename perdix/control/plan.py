@@ -1,6 +1,6 @@
 """Plan: from what was seen and learned to a situation, and from there to a verdict."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -84,11 +84,12 @@ def plan(setting: Setting, observation: Observation, progress: Progress, lesson:
     if situation is None:
         held = _without_ground(running, observation)
         return Plan(beliefs, None, Verdict(held, held))
-    wanted, wanted_mix = _asked_for(progress)
+    wanted = None if progress.open is None else progress.open.intent
     circumstances = Circumstances(
         running,
-        wanted=wanted,
-        wanted_mix=wanted_mix,
+        wanted=None if wanted is None else wanted.scale_out,
+        wanted_mix={} if wanted is None else wanted.mix,
+        acts=setting.act,
         paused=setting.paused,
         avoided=lesson.memory.avoided,
         grace_s=grace_of(job, lesson.memory.downtimes),
@@ -117,17 +118,6 @@ def _rolled_back(setting: Setting, progress: Progress, lesson: Lesson) -> Decisi
     mix = mix if sum(mix.values()) == scale_out else {}
     sentence = f"Rolled back to {workers(scale_out, mix)}: {why}."
     return Decision(PERDIX, scale_out, Reason.ROLLBACK, sentence, mix=mix)
-
-
-def _asked_for(progress: Progress) -> tuple[int | None, Mapping[str, int]]:
-    """Return the workers and their mix that need not be asked for; ``None``: there are none.
-
-    Of a target that cannot give all that it was asked for, that is what it still tries to.
-    """
-    if progress.open is not None:
-        return progress.open.intent.scale_out, progress.open.intent.mix
-    running = progress.running
-    return (None, {}) if running is None else (running.requested, running.requested_mix)
 
 
 def _without_ground(running: Running, observation: Observation) -> Decision:

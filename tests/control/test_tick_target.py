@@ -210,7 +210,17 @@ def test_a_minimum_that_was_raised_above_what_can_be_had_is_not_asked_for_again_
     reports = rig.minutes(60)
     assert Event.GIVEN_UP in [report.event for report in reports]
     assert "8 workers are already asked for" in reports[-1].sentence
+    assert reports[-1].decision is not None
+    assert reports[-1].decision.reason is Reason.HOLD_AVOIDED, "it is a judgement, whose wish is fresh"
     assert store.ledger.rescales("orders", 0.0)[1] == 1
+
+
+def test_advice_that_others_follow_and_cannot_reach_stays_as_it_is(store: StateStore) -> None:
+    policy = PolicySettings(name="static", options={"scale_out": 8})
+    rig = Rig.of(store, LOW, scale_out=4, policy=policy, mode="advise")
+    rig.twin.rescale(8, "by hand")
+    rig.target.reaching = 5
+    assert [report.decision.scale_out for report in rig.minutes(20)[-5:] if report.decision is not None] == [8] * 5
 
 
 def test_a_rescale_that_never_ends_is_rolled_back(store: StateStore) -> None:
