@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
-import socket
 import time
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
@@ -49,7 +47,7 @@ def operators(
     Example: perdix operators wordcount --policy ds2:curve=learned --decisions 3 --apply
     """
     from perdix.control.clock import WallClock
-    from perdix.control.live import job_files
+    from perdix.control.live import holder_name, job_files
     from perdix.control.operators.executor import Executor
     from perdix.control.operators.loop import looks
     from perdix.control.operators.memory import recall, remember
@@ -70,8 +68,7 @@ def operators(
         stack.enter_context(handled(ENDS, interrupt))  # SIGTERM, too: the lease is given back
         asked: dict[str, Any] = {}
         if apply:
-            holder = f"operators@{socket.gethostname()}:{os.getpid()}"
-            executor = Executor(flink, settings, store, WallClock(), holder, every_s)
+            executor = Executor(flink, settings, store, WallClock(), holder_name("operators"), every_s)
             stack.callback(executor.close)
 
             def carried_out(look: Look) -> Look:
