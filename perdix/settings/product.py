@@ -28,7 +28,7 @@ class SparkSettings(Strict):
 class ControlSettings(Strict):
     """The control loop."""
 
-    tick_interval_s: Annotated[float, Field(gt=0, le=86_400)] = 60.0
+    tick_interval_s: Annotated[float, Field(ge=1, le=86_400)] = 60.0
     soft_deadline_s: Annotated[float, Field(gt=0, lt=60)] = 25.0
     # That serve a fleet at most: one for each 250 jobs, within the cores of the machine when left out
     processes: Annotated[int, Field(ge=1, le=256)] | None = None
