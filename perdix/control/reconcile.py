@@ -288,17 +288,25 @@ class Reconciler:
         entry = desired.decision
         if error.fault is Fault.SIZE and not self._is_rollback(entry):
             asked = self.in_words(desired.scale_out, desired.mix)
-            return self._given_up(running, desired, f"the target refused {asked}: {error}", error.fault)
+            why = f"the target refused {asked}: {error}"
+            return self._given_up(running, desired, why, fault=error.fault, most=error.most)
         self.store.ledger.failed(entry.decision_id, self.now_s, str(error), retriable=True, fault=error.fault)
         return Progress(running, desired, Event.REFUSED, f"{error}; tried again later")
 
-    def _given_up(self, running: Running, desired: Desired, why: str, fault: Fault | None = None) -> Progress:
-        """Close the decision as failed, and remember the size, so that the next tick does not ask for it again."""
+    def _given_up(
+        self, running: Running, desired: Desired, why: str, *, fault: Fault | None = None, most: int | None = None
+    ) -> Progress:
+        """Close the decision as failed, and remember the size, so that the next tick does not ask for it again.
+
+        ``most``: workers that can be had, where the target says so.
+        """
         with self.store.together() as once:
             once.ledger.failed(desired.decision.decision_id, self.now_s, why, retriable=False, fault=fault)
             once.ledger.withdraw(self.job, self.now_s, why)
         accepted = desired.decision.applied_s is not None and self._shows(running, desired)
-        short = running.settled and accepted and fault is None and running.scale_out < desired.scale_out
-        size = running.scale_out + 1 if short else desired.scale_out
-        avoided = Avoided(size, self.now_s + AVOID_S, why, and_above=short, mix={} if short else desired.mix)
+        if running.settled and accepted and fault is None and running.scale_out < desired.scale_out:
+            most = running.scale_out
+        avoided = Avoided(desired.scale_out, self.now_s + AVOID_S, why, mix=desired.mix)
+        if most is not None:
+            avoided = Avoided(most + 1, avoided.until_s, why, and_above=True)
         return Progress(running, None, Event.GIVEN_UP, f"given up: {why}", avoided)

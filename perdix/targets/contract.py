@@ -31,11 +31,14 @@ class TargetError(PlainError):
 
     ``retriable``: whether the same call may succeed later.
     ``fault``: what is at fault; left out, it passes where the call may succeed later, and is the size where not.
+    ``most``: workers that can be had, where the target says so of itself; ``None``: it does not.
     """
 
-    def __init__(self, message: str, *, retriable: bool = True, fault: Fault | None = None) -> None:
+    def __init__(
+        self, message: str, *, retriable: bool = True, fault: Fault | None = None, most: int | None = None
+    ) -> None:
         super().__init__(message)
-        self.retriable = retriable
+        self.retriable, self.most = retriable, most
         self.fault = fault or (Fault.PASSING if retriable else Fault.SIZE)
 
 

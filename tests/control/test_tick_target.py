@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from perdix.control.state.ledger import Intent, State
 from perdix.control.state.store import StateStore
 from perdix.policies.contract import Reason
 from perdix.settings.stream_job import Bounds, Objectives, PolicySettings
-from perdix.targets.contract import TargetError
+from perdix.targets.contract import Running, TargetError
 from perdix.telemetry.window import Window
 from tests.control.rig import HIGH, LOW, Rig, applied, restarts_of
 
@@ -172,6 +173,24 @@ def test_a_final_refusal_is_remembered_and_not_repeated_each_minute(store: State
     rig.minutes(2)
     assert wanted not in [size for size, _ in rig.target.asked[1:]]
     assert rig.twin.requested < wanted
+
+
+def test_what_a_target_can_give_at_most_is_asked_for_once_it_says_so(
+    store: StateStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each size in between would be refused, too, after a pause that doubles up to half an hour."""
+    rig = Rig.of(store, HIGH, scale_out=2, policy=PolicySettings(name="static", options={"scale_out": 8}))
+    scale = rig.target.scale
+
+    def up_to_four(scale_out: int, *asked: Any, **more: Any) -> Running:
+        if scale_out > 4:
+            raise TargetError("it has a maximum parallelism of 4", retriable=False, most=4)
+        return scale(scale_out, *asked, **more)
+
+    monkeypatch.setattr(rig.target, "scale", up_to_four)
+    rig.minutes(4)
+    assert [size for size, _ in rig.target.asked] == [4]
+    assert rig.twin.requested == 4
 
 
 def test_a_target_that_reaches_less_is_retried_then_given_up_and_larger_sizes_avoided(store: StateStore) -> None:

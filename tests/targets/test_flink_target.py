@@ -234,7 +234,7 @@ def test_another_job_of_two_slot_sharing_groups_leaves_less(cluster, target):
 def test_more_than_the_job_can_ever_have_is_refused_for_good(cluster, target):
     with pytest.raises(TargetError, match=r"maximum parallelism of 128, asked was 200; lower the bounds") as refused:
         target.scale(200, "a")
-    assert not refused.value.retriable
+    assert (refused.value.retriable, refused.value.most) == (False, 128)
     assert cluster.puts() == []
 
 

@@ -136,6 +136,7 @@ class FlinkTarget(Connected):
                 f"{self._flink.address}: job '{self._name}' has a maximum parallelism of {most}, asked was {scale_out};"
                 " lower the bounds of the stream job",
                 retriable=False,
+                most=most,
             )
         wanted = {vertex.id: min(scale_out, vertex.max_parallelism) for vertex in job.vertices}
         return self._ask(seen, wanted, guard)
