@@ -4,6 +4,8 @@ from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
+from perdix.settings.outside_text import quoted
+
 Kind = TypeVar("Kind")
 _ADAPTERS: dict[type[Any], TypeAdapter[Any]] = {}  # made when they are first needed, as each takes a millisecond
 
@@ -24,7 +26,8 @@ def restored(kind: type[Kind], state: Any) -> Kind:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = "".join(f"{part}: " for part in first["loc"])
-        raise ValueError(f"not the state of {kind.__name__}: {where}{first['msg']}, found {first['input']!r}") from None
+        why = f"{where}{first['msg']}, found {quoted(first['input'])}"
+        raise ValueError(f"not the state of {kind.__name__}: {why}") from None
     return found
 
 

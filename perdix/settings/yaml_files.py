@@ -7,13 +7,13 @@ from pydantic import BaseModel, ValidationError
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
 from perdix.settings.nearest_name import meant
+from perdix.settings.outside_text import quoted
 from perdix.settings.secrets import names_a_secret, without_user
 from perdix.settings.yaml_text import SettingsError, UnreadableError, read_yaml
 
 __all__ = ["SettingsError", "UnreadableError", "known_names", "load_known", "load_model", "place_in", "read_yaml"]
 Model = TypeVar("Model", bound=BaseModel)
 MOST_ERRORS = 20
-MOST_FOUND = 120  # characters of what stands there
 _MAPPING = "expected a mapping; write its keys below it, each on a line of its own"
 _NUMBER = "expected a number; write it without a unit"
 _IN_OUR_WORDS = {  # pydantic's name of an error -> what is said in place of its own words, which name no fix
@@ -88,9 +88,7 @@ def _explain(path: Path, document: Any, model: type[BaseModel], item: Any) -> st
     message = _IN_OUR_WORDS.get(item["type"], item["msg"].removeprefix("Value error, "))
     if any(map(names_a_secret, location)):
         return f"{path}:{line}: '{name}': {message}"
-    found = repr(item["input"])
-    found = found if len(found) <= MOST_FOUND else f"{found[:MOST_FOUND]}…"
-    return f"{path}:{line}: '{name}': {message} (found {without_user(found)})"
+    return f"{path}:{line}: '{name}': {message} (found {without_user(quoted(item['input']))})"
 
 
 def _without_kinds(document: Any, location: tuple[str | int, ...]) -> tuple[str | int, ...]:

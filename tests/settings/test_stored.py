@@ -42,3 +42,10 @@ def test_what_is_stored_is_json_and_comes_back_as_it_was() -> None:
     whole = Whole("a", Part(0.5, (3, 4)), 7.0)
     assert stored(whole) == {"name": "a", "part": {"share": 0.5, "sizes": [3, 4]}, "at_s": 7.0}
     assert restored(Whole, stored(whole)) == whole
+
+
+def test_of_what_cannot_be_only_the_beginning_is_shown() -> None:
+    """What lacks a field is all of a forecaster, which would stand in the notes of a tick."""
+    with pytest.raises(ValueError, match=r"name: Field required, found \{'sizes'.*…$") as refused:
+        restored(Whole, {"sizes": [1.5] * 10_000})
+    assert len(str(refused.value)) < 200
