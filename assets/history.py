@@ -8,7 +8,7 @@ import pandas as pd
 
 from perdix.models.forecasting.contract import Workload
 from perdix.replay.asked import Ingested
-from perdix.telemetry.features import DAY_S
+from perdix.settings.durations import DAY_S
 from perdix.telemetry.lake import Lake
 from perdix.telemetry.partitions import content_of
 

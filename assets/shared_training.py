@@ -20,8 +20,8 @@ from perdix.models.forecasting.contract import Workload
 from perdix.models.forecasting.families import FAMILIES, families_named
 from perdix.models.forecasting.member import Member
 from perdix.models.forecasting.origins import stops_of
-from perdix.models.forecasting.seasons import DAY_S
 from perdix.models.registry.shared_models import name_of, to_text
+from perdix.settings.durations import DAY_S
 from perdix.telemetry.lake import Lake, LakeError
 
 SAMPLE = 64  # jobs

@@ -12,9 +12,10 @@ from perdix.assets.ingest import landed_jobs
 from perdix.assets.partitions import days, stream_jobs
 from perdix.assets.resources import Workspace
 from perdix.pipelines.jobs import ingest_day, train
+from perdix.settings.durations import DAY_S
 from perdix.settings.home import job_file_to_write
 from perdix.settings.product import load_product_settings
-from perdix.telemetry.lacking import DAY_S, ingested_s
+from perdix.telemetry.lacking import ingested_s
 from perdix.telemetry.landing import landed
 from perdix.telemetry.partitions import LakeError
 

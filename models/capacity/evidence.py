@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 
+from perdix.settings.durations import DAY_S
 from perdix.settings.replacing import replace
 from perdix.settings.stored import restored
 from perdix.telemetry.window import Values
 
 OBSERVED = "observed"
-DAY_S = 86_400.0
 DRIFT_PER_DAY = 0.10  # relative sd by which a job's capacity wanders in a day (same pod, two days: 13 %, originals)
 REDRAWN_SKEW = 0.06  # relative sd between stays: each rescale deals the keys anew, and the unluckiest worker decides
 OFF_CURVE = 0.08  # relative sd of what a scale-out takes around a smooth curve: no two workers are equally fast

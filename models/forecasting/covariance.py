@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from perdix.models.forecasting.seasons import DAY_S
+from perdix.settings.durations import DAY_S
 from perdix.telemetry.window import Values
 
 WEEK_DAYS, HOURS = 7.0, 24.0

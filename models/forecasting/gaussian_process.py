@@ -19,8 +19,9 @@ from perdix.models.forecasting.contract import HORIZON_S, Workload
 from perdix.models.forecasting.covariance import NAMES, SHORT, SHORT_CELL_S, SLOW, Covariance, fitted
 from perdix.models.forecasting.failures import NotForecastableError
 from perdix.models.forecasting.member import Member, lead_s
-from perdix.models.forecasting.seasons import DAY_S, filled
+from perdix.models.forecasting.seasons import filled
 from perdix.models.forecasting.tail import Tail
+from perdix.settings.durations import DAY_S
 from perdix.telemetry.window import Values
 
 HOUR_S, BIN_S = 3600.0, 900.0

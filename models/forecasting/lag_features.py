@@ -7,7 +7,7 @@ Missing is NaN. Pure functions of the series before the origin.
 import numpy as np
 from numpy.typing import NDArray
 
-from perdix.models.forecasting.seasons import DAY_S
+from perdix.settings.durations import DAY_S
 from perdix.telemetry.window import Values
 
 LAGS = 16  # cells

@@ -13,9 +13,10 @@ from perdix.models.forecasting.failures import NotForecastableError
 from perdix.models.forecasting.lag_features import FARTHEST_DAYS, LAGS, features
 from perdix.models.forecasting.log_scale import LogScale
 from perdix.models.forecasting.member import Member, lead_s
-from perdix.models.forecasting.seasons import DAY_S, filled
+from perdix.models.forecasting.seasons import filled
 from perdix.models.forecasting.tail import Tail
 from perdix.models.forecasting.tree_tables import TreeTables
+from perdix.settings.durations import DAY_S
 from perdix.telemetry.window import Values
 
 LEAST_DAYS = 2.0

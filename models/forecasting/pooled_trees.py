@@ -19,9 +19,10 @@ from perdix.models.forecasting.lag_features import CALENDAR, FARTHEST_DAYS, LAGS
 from perdix.models.forecasting.lagged_trees import GROWTH, changes, grown, spread_origins, standardised
 from perdix.models.forecasting.log_scale import LogScale
 from perdix.models.forecasting.member import Member, lead_s
-from perdix.models.forecasting.seasons import DAY_S, filled
+from perdix.models.forecasting.seasons import filled
 from perdix.models.forecasting.tail import Tail
 from perdix.models.forecasting.tree_tables import TreeTables
+from perdix.settings.durations import DAY_S
 from perdix.telemetry.window import Values
 
 LARGEST_ROWS = 160_000  # origins of all jobs times leads

@@ -16,8 +16,9 @@ from perdix.models.forecasting.contract import HORIZON_S, Workload
 from perdix.models.forecasting.failures import NotForecastableError
 from perdix.models.forecasting.fast_fit import fit_stepwise
 from perdix.models.forecasting.member import Member, lead_s, stretched
-from perdix.models.forecasting.seasons import DAY_S, filled
+from perdix.models.forecasting.seasons import filled
 from perdix.models.forecasting.tail import Tail
+from perdix.settings.durations import DAY_S
 from perdix.settings.stored import restored, stored
 from perdix.telemetry.window import Values
 

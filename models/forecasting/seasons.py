@@ -5,9 +5,9 @@ from numpy.typing import NDArray
 
 from perdix.models.forecasting.failures import NotForecastableError
 from perdix.models.forecasting.tail import NEEDED_COVERAGE, Tail
+from perdix.settings.durations import DAY_S
 from perdix.telemetry.window import Values
 
-DAY_S = 86_400.0
 BRIDGE_S = 1800.0  # a gap up to here is bridged by a line
 
 

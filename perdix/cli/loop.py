@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from perdix.cli.options import DAY_S, JobArgument, JsonOption
+from perdix.cli.options import JobArgument, JsonOption
 from perdix.cli.output import (
     UserError,
     clock_time,
@@ -25,7 +25,7 @@ from perdix.cli.processes import LOOPBACK
 from perdix.cli.signals import stopping
 from perdix.cli.stores import home, job_of_file, known, no_file, state, usable_files
 from perdix.control.clock import WallClock
-from perdix.settings.durations import seconds_of
+from perdix.settings.durations import DAY_S, seconds_of
 from perdix.settings.home import STATE_VARIABLE, job_file_to_write
 from perdix.settings.product import load_product_settings
 

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from perdix.cli.options import DAY_S, JsonOption
+from perdix.cli.options import JsonOption
 from perdix.cli.output import UserError, console, emit
 from perdix.cli.processes import LOOPBACK
 from perdix.cli.signals import stopping
 from perdix.control.clock import WallClock
+from perdix.settings.durations import DAY_S
 from perdix.settings.home import Home
 from perdix.settings.product import load_product_settings
 

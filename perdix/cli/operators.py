@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from perdix.cli.options import DAY_S, JobArgument, JsonOption
+from perdix.cli.options import JobArgument, JsonOption
 from perdix.cli.output import UserError, clock_time, complaints, console, emit_line, number, table
 from perdix.cli.signals import ENDS, handled, interrupt
 from perdix.cli.stores import home, job_of_file, state
+from perdix.settings.durations import DAY_S
 from perdix.settings.stream_job import StreamJob
 from perdix.settings.targets import FlinkSettings
 

@@ -6,4 +6,3 @@ import typer
 
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on standard output (docs/json.md).")]
 JobArgument = Annotated[str, typer.Argument(help="Name of the stream job.", show_default=False)]
-DAY_S = 86_400.0  # the longest interval between two ticks or looks

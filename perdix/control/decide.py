@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from perdix.control.founded import founded, full
-from perdix.control.state.store import DAY_S
 from perdix.models.recovery.downtime import Downtimes
 from perdix.policies.asking import answer_of
 from perdix.policies.contract import Decision, Policy, Reason, Situation
 from perdix.policies.holding import held_back, hold
 from perdix.policies.wording import workers
+from perdix.settings.durations import DAY_S
 from perdix.settings.stream_job import GRACE_S, StreamJob
 from perdix.targets.contract import Running
 from perdix.telemetry.query_text import rate_window_s

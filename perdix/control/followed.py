@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from perdix.control.clock import CLOCK_BACK_S
-from perdix.control.state.store import DAY_S
+from perdix.settings.durations import DAY_S
 from perdix.settings.replacing import replace
 
 MOST = 1_000  # of a job that is rescaled all the time

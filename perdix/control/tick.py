@@ -28,10 +28,11 @@ from perdix.control.sources import since_s
 from perdix.control.state.journal import Status
 from perdix.control.state.ledger import Intent, State
 from perdix.control.state.schema import from_text, to_text
-from perdix.control.state.store import DAY_S, StateStore
+from perdix.control.state.store import StateStore
 from perdix.control.tenure import Tenure
 from perdix.control.tick_io import TickIO, TickReport
 from perdix.policies.contract import Decision, Reason, Situation
+from perdix.settings.durations import DAY_S
 from perdix.settings.replacing import replace
 from perdix.settings.stream_job import StreamJob
 from perdix.targets.advisory import AdvisoryTarget

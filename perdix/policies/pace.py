@@ -8,10 +8,10 @@ from typing import Any, Self
 
 from perdix.policies import fading
 from perdix.policies.remembering import number, part_of
+from perdix.settings.durations import DAY_S
 
 MEMORY_S = 4 * 3600.0  # after which a rescale weighs 1 / e
 STEEP = 4.0  # power of how many times too fast they are used up
-DAY_S = 86_400.0
 MOST = 1_000.0  # rescales that are counted
 
 

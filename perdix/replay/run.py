@@ -17,7 +17,7 @@ from perdix.control.champions import ChampionSource, GivenChampions
 from perdix.control.explain import RESCALES
 from perdix.control.sources import Reading
 from perdix.control.state.ledger import Entry
-from perdix.control.state.store import DAY_S, Retention, StateStore
+from perdix.control.state.store import Retention, StateStore
 from perdix.control.tick import tick
 from perdix.control.tick_io import TickIO, TickReport
 from perdix.replay.begun import NEED_SAMPLES, Begun, profiled, sampled
@@ -25,6 +25,7 @@ from perdix.replay.case import START_S, Case
 from perdix.replay.figures import Truth, figures_of
 from perdix.replay.outcome import Played
 from perdix.replay.training import TrainedOnTheWay
+from perdix.settings.durations import DAY_S
 from perdix.settings.stream_job import Bounds, PolicySettings, StreamJob, WorkerSize
 from perdix.settings.targets import TwinSettings
 from perdix.targets.twin import LocalTwinTarget

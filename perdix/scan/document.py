@@ -5,9 +5,9 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from perdix.scan.advice import Advice
-from perdix.scan.finding import DAY_S
 from perdix.scan.judging import Judged, Wanted
 from perdix.scan.saving import WorkerPrice, cost_per_month, worker_h_per_month
+from perdix.settings.durations import DAY_S
 from perdix.telemetry.http_access import shown
 
 WELL_KNOWN: Final = ("A", "B")  # grades

@@ -15,9 +15,8 @@ from perdix.models.capacity.contract import Estimate
 from perdix.models.capacity.pairing import epoch_s
 from perdix.models.capacity.scale_outs import ScaleOuts
 from perdix.models.forecasting.contract import Workload
-from perdix.scan.finding import DAY_S
 from perdix.scan.reading import Past
-from perdix.settings.durations import in_words
+from perdix.settings.durations import DAY_S, in_words
 from perdix.settings.plain_error import PlainError
 from perdix.telemetry.features import capacity_features, workload_features
 from perdix.telemetry.metrics import CPU, LAG, LATENCY, SCALE_OUT, THROUGHPUT, UPTIME, WORKLOAD

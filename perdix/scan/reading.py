@@ -9,7 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from perdix.scan.finding import DAY_S, FoundJob
+from perdix.scan.finding import FoundJob
+from perdix.settings.durations import DAY_S
 from perdix.settings.stream_job import MOST_WORKERS, Bounds
 from perdix.telemetry.alignment import align
 from perdix.telemetry.metrics import CPU, LAG, LATENCY, SCALE_OUT, THROUGHPUT, UPTIME, WORKLOAD

@@ -18,12 +18,11 @@ from perdix.replay.outcome import Course
 from perdix.replay.pace import LONGEST_TICK_S
 from perdix.replay.run import play
 from perdix.scan.own_physics import OwnPhysics
-from perdix.settings.durations import in_words
+from perdix.settings.durations import DAY_S, in_words
 from perdix.settings.stream_job import Bounds, PolicySettings
 from perdix.telemetry.window import Values
 from perdix.twin.emission import Scraping
 
-DAY_S: Final = 86_400
 HOUR_S: Final = 3_600
 FOLLOWED_MIN: Final = 15  # minutes for which a size that follows the load is kept
 LOOKS_EVERY_S: Final = ((10, 300), (20, 600))  # where this many jobs are judged at most; else every LONGEST_TICK_S
@@ -89,7 +88,7 @@ def with_perdix(
     from_s, until_s = 0, job.seconds
     if not thorough:
         from_s = busiest_day_s(job.minutes)
-        until_s = min(from_s + DAY_S, until_s)
+        until_s = min(from_s + round(DAY_S), until_s)
     begin_s = max(from_s - WARM_S, 0)  # a loop that has just been started knows nothing yet
     course = _played(job.part(begin_s, until_s - begin_s), bounds, looks_s, on_progress)
     kept = course.times_s >= course.times_s[0] + from_s - begin_s
@@ -137,7 +136,7 @@ def following(minutes: Values, capacities: Values) -> Values:
 
 def busiest_day_s(minutes: Values) -> int:
     """Return where the 24 hours with the most records begin, by the hour before the end; seconds after the start."""
-    day = DAY_S // 60
+    day = round(DAY_S / 60)
     if len(minutes) <= day:
         return 0
     before = np.concatenate(([0.0], np.cumsum(minutes)))  # what arrived before each minute

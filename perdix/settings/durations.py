@@ -2,8 +2,9 @@
 
 import re
 
+DAY_S = 86_400.0
 _PART = re.compile(r"(\d+(?:\.\d+)?)(min|[smhdw])")
-_SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
+_SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3_600.0, "d": DAY_S, "w": 7 * DAY_S}
 
 
 def seconds_of(text: str) -> float | None:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from perdix.settings.durations import DAY_S
 from perdix.settings.home import Home
 from perdix.settings.moments import moment
 from perdix.settings.stream_job import StreamJob
@@ -16,7 +17,6 @@ from perdix.telemetry.lake import Lake
 from perdix.telemetry.landing import was_pulled
 from perdix.telemetry.partitions import MANIFEST, safe_key
 
-DAY_S: Final = 86_400
 PASSED_S: Final = 0.001  # what is pulled begins so long after a sample that is there, and ends so long before one
 GAP_S: Final = 300.0  # between two sources: a shorter gap is not filled
 

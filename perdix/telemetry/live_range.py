@@ -17,6 +17,7 @@ from typing import Final
 import numpy as np
 
 from perdix.settings.counting import counted
+from perdix.settings.durations import DAY_S
 from perdix.settings.home import Home
 from perdix.settings.moments import moment
 from perdix.settings.stream_job import PrometheusSource, StreamJob
@@ -24,7 +25,7 @@ from perdix.settings.yaml_files import SettingsError
 from perdix.telemetry.exports.content import Content
 from perdix.telemetry.exports.records import Limits, RawSeries
 from perdix.telemetry.exports.victoriametrics import read_victoriametrics, victoriametrics_line
-from perdix.telemetry.lacking import DAY_S, Range, lacking, left_to_exports, remember_asked
+from perdix.telemetry.lacking import Range, lacking, left_to_exports, remember_asked
 from perdix.telemetry.lake import Lake, LakeError
 from perdix.telemetry.landing import pulled_name
 from perdix.telemetry.metrics import CPU, MEMORY, THROUGHPUT, WORKLOAD
@@ -214,7 +215,7 @@ def landing_file(home: Home, job: str, day: str) -> Path:
 
 def _days(from_s: float, until_s: float, step_s: float) -> Iterator[tuple[str, float, float]]:
     """Cut a range into days: each day's name, and its first and last step (multiples of the scrape interval)."""
-    step_ms, day_ms = round(1000 * step_s), 1000 * DAY_S
+    step_ms, day_ms = round(1000 * step_s), round(1000 * DAY_S)
     first_ms = math.ceil(round(1000 * from_s) / step_ms) * step_ms
     until_ms = round(1000 * until_s)
     while first_ms <= until_ms:

@@ -13,11 +13,12 @@ from perdix.control.memories import Memories
 from perdix.control.publish.standing import PublishedState
 from perdix.control.state.journal import JobStatus, Status
 from perdix.control.state.ledger import Intent
-from perdix.control.state.store import DAY_S, StateStore
+from perdix.control.state.store import StateStore
 from perdix.models.forecasting.contract import Forecast, Workload
 from perdix.policies.contract import Reason
 from perdix.policies.holding import AHEAD_S
 from perdix.replay.run import TwinSource
+from perdix.settings.durations import DAY_S
 from perdix.settings.stream_job import Objectives, PolicySettings
 from perdix.targets.contract import Fault
 from perdix.telemetry.window import Window

@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdix.control.followed import DAY_S, Followed
+from perdix.control.followed import Followed
 from perdix.control.job_memory import FOLLOWED, recall
 from perdix.control.reconcile import Event
 from perdix.control.state.store import StateStore
 from perdix.policies.contract import Reason
+from perdix.settings.durations import DAY_S
 from perdix.settings.stored import restored
 from perdix.settings.stream_job import PolicySettings
 from perdix.settings.targets import AdvisorySettings

@@ -20,8 +20,9 @@ from perdix.control.operators.naming import on_record
 from perdix.control.state.journal import JobStatus, Journal, Status
 from perdix.control.state.ledger import Ledger, State
 from perdix.control.state.schema import Database, StateError
-from perdix.control.state.store import DAY_S, StateStore
+from perdix.control.state.store import StateStore
 from perdix.policies.contract import Reason
+from perdix.settings.durations import DAY_S
 from perdix.settings.stream_job import Bounds, Objectives, StreamJob
 from perdix.targets.contract import Fault, Guard, Running, TargetError, unguarded
 from tests.control.operators_rig import BOUNDS, Job, JobsClock, Refusing, Wishes, acting, ds2, looked, looking

@@ -18,12 +18,13 @@ from perdix.control.publish.metrics import PublishedCollector, TickCounts, regis
 from perdix.control.publish.names import BUDGET_LEFT, METRICS, Shown
 from perdix.control.publish.standing import PublishedState, TickRow
 from perdix.control.state.journal import JobStatus, Status, Tick
-from perdix.control.state.store import DAY_S, StateStore
+from perdix.control.state.store import StateStore
 from perdix.models.drift import POOR_TICKS, DriftState
 from perdix.policies.contract import Reason
 from perdix.policies.dataflow.contract import DataflowDecision, DataflowSituation
 from perdix.policies.dataflow.holding import hold
 from perdix.policies.planning.budget import MEMORY_S
+from perdix.settings.durations import DAY_S
 from perdix.settings.stream_job import Objectives, PolicySettings
 from perdix.targets.advisory import AdvisoryTarget
 from perdix.targets.contract import Fault, TargetError

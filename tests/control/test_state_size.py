@@ -15,11 +15,11 @@ from perdix.control.state.ledger import FOLD_S, Intent, State
 from perdix.control.state.packing import ACCOUNT, packed, unpacked
 from perdix.control.state.schema import decisions, learned
 from perdix.control.state.store import Retention, StateStore
+from perdix.settings.durations import DAY_S
 from tests.control.rig import LOW, Rig
 
 NOW_S = 1_700_000_000.0
 MINUTE_S = 60.0
-DAY_S = 86_400.0
 SCHEMA_3 = Path(__file__).parent / "schema_3.sql"
 
 

@@ -9,9 +9,10 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from perdix.settings.durations import DAY_S
 from perdix.settings.home import Home
 from perdix.settings.stream_job import PrometheusSource, StreamJob
-from perdix.telemetry.lacking import DAY_S, Ranges, lacking, lacking_of_day, remember_asked
+from perdix.telemetry.lacking import Ranges, lacking, lacking_of_day, remember_asked
 from perdix.telemetry.lake import Lake
 from perdix.telemetry.tables import SOURCES
 

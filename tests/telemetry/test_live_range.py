@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 
+from perdix.settings.durations import DAY_S
 from perdix.settings.home import Home
 from perdix.settings.stream_job import PrometheusSource, StreamJob
-from perdix.telemetry.lacking import DAY_S
 from perdix.telemetry.lake import Lake
 from perdix.telemetry.landing import landed, pulled_name
 from perdix.telemetry.live_range import PulledRange, landing_file, pull_missing, pull_ranges

@@ -26,11 +26,12 @@ from perdix.control.reconcile import SETTLE_S, Event, Progress, Reconciler, clos
 from perdix.control.state.journal import JobStatus, Status
 from perdix.control.state.ledger import Desired, Entry, Intent, Ledger, State
 from perdix.control.state.schema import StateError, cause_of, statuses
-from perdix.control.state.store import DAY_S, StateStore
+from perdix.control.state.store import StateStore
 from perdix.control.tenure import Tenure
 from perdix.control.tick import valid_s
 from perdix.policies.contract import Reason
 from perdix.policies.remembering import part_of
+from perdix.settings.durations import DAY_S
 from perdix.settings.plain_error import presentable
 from perdix.settings.stream_job import StreamJob
 from perdix.targets.contract import Running, ScalesOperators

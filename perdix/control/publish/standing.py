@@ -31,8 +31,8 @@ from perdix.control.state.schema import (
     ticks,
     url_of,
 )
-from perdix.control.state.store import DAY_S
 from perdix.policies.contract import Reason
+from perdix.settings.durations import DAY_S
 from perdix.settings.plain_error import PlainError
 
 # A reader of SQLite in WAL mode waits for nobody but one who holds the whole file; a scrape must not wait for that one.

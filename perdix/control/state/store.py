@@ -20,8 +20,8 @@ from perdix.control.state.journal import Journal
 from perdix.control.state.learned import LearnedState
 from perdix.control.state.ledger import Ledger
 from perdix.control.state.schema import Database, StateError, Transactions, cause_of, metadata, state_version
+from perdix.settings.durations import DAY_S
 
-DAY_S = 86_400.0
 PRUNE_EVERY_S = 3_600.0
 COPIED_AT_ONCE = 500  # rows
 
