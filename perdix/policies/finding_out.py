@@ -16,7 +16,7 @@ from perdix.policies.pace import Pace
 from perdix.telemetry.window import Values
 
 SAVES_S = 4 * 3600.0  # that what holds is reckoned to save workers: the load may be another one then
-FOUND_OUT_S = 300.0  # until it is plain that a size does not hold
+PLAIN_AFTER_S = 300.0  # until it is plain that a size does not hold
 RESCALE_S = 120.0  # of the busy workers: what a rescale weighs beside the lateness that it brings, the first of a day
 SCARCE = 0.02  # of a capacity: what it has to spare at least, for catching up
 PARTS = 20  # of the interval, each as likely as the others
@@ -86,9 +86,9 @@ def _trial(
     worth = chance * (SAVES_S * (situation.scale_out - estimate.scale_out) - late_price * late_s - rescale)
     if chance < 1.0:
         missing = max(load - float(could_take[~held].mean()), 0.0)
-        waits = load * (down.in_s + down.out_s + 2.0 * lost_s) + missing * FOUND_OUT_S
+        waits = load * (down.in_s + down.out_s + 2.0 * lost_s) + missing * PLAIN_AFTER_S
         back = np.array([situation.capacities[situation.scale_out].per_s])
-        late_s = down.in_s + FOUND_OUT_S + down.out_s + float(_catching_up_s(waits, back, load)[0])
+        late_s = down.in_s + PLAIN_AFTER_S + down.out_s + float(_catching_up_s(waits, back, load)[0])
         worth -= (1.0 - chance) * (late_price * late_s + 2.0 * rescale)
     return Trial(estimate.scale_out, chance, worth)
 
