@@ -34,7 +34,7 @@ class Reason(StrEnum):
     HOLD_UNKNOWN = "hold_unknown"  # nothing is known of the capacity yet
     HOLD_UNSETTLED = "hold_unsettled"  # what runs is not yet what was asked for
     HOLD_MEMORY = "hold_memory"  # what the workers hold in memory would not fit onto fewer
-    HOLD_AVOIDED = "hold_avoided"  # the scale-out turned out badly not long ago
+    HOLD_AVOIDED = "hold_avoided"  # the scale-out turned out badly not long ago, or the target cannot give it
     HOLD_UNFORESEEABLE = "hold_unforeseeable"  # the load cannot be foreseen: the job stands still
     HOLD_FIXED = "hold_fixed"  # a fixed size did better over the last hours: nothing below it is planned
     HOLD_IDLE = "hold_idle"  # a scale-out that neither CPU, lag, latency nor the forecast gives a reason for
