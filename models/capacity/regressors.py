@@ -1,10 +1,12 @@
 """Candidates for a job's capacity: from a worker's CPU load, its share and the scale-out to its throughput (P4)."""
 
+import math
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 
 from perdix.models.capacity.line import IdleShare, Line
@@ -13,6 +15,10 @@ from perdix.telemetry.window import Values
 
 FEATURES = ("cpu_load", "cpu_share", "relative_throughput", "scale_out")
 MOST_ROWS = 2_000  # rows a tree family learns from, every k-th minute; 6,000 score alike in twice the time
+EACH_ASKED = 100  # scale-outs, and workers of one, that trees are asked for one by one; of more only some are
+APART = 1.05  # ratio of neighbours among the greater scale-outs that trees are asked for
+EACH_ASKED = 100  # workers: trees are asked for each of these and each scale-out up to here; beyond, for some
+APART = 1.05  # ratio of the scale-outs beyond that trees are asked for
 NO_EXTRAPOLATION = "trees cannot extrapolate: beyond the throughput that was seen the answer stays flat"
 
 
@@ -37,8 +43,14 @@ class Regressor(ABC):
 
     def table(self, maximum: int) -> dict[int, float]:
         """Return the capacity of 1 .. ``maximum`` workers, non-decreasing."""
-        values = [self.capacity(n) for n in range(1, maximum + 1)]
+        every = np.arange(1, maximum + 1)
+        asked = self.asked(maximum)
+        values = np.interp(every, asked, [self.capacity(n) for n in asked.tolist()])
         return dict(enumerate(isotonic_regression(values).x.tolist(), start=1))
+
+    def asked(self, maximum: int) -> NDArray[np.int_]:
+        """Return the scale-outs of 1 .. ``maximum``, ascending, whose capacity is worked out; others lie between."""
+        return np.arange(1, maximum + 1)
 
 
 class Linear(Regressor):
@@ -138,17 +150,23 @@ class Trees(Regressor):
         values = _with_relative_throughput(frame)[list(FEATURES)].to_numpy(float)
         return np.asarray(self.estimator.predict(values), float)
 
+    def asked(self, maximum: int) -> NDArray[np.int_]:
+        """Return each scale-out up to 100, and beyond those that are 5 % apart: a forest takes 10 ms for each."""
+        count = max(0, math.ceil(math.log(maximum / EACH_ASKED) / math.log(APART)))
+        above = np.geomspace(min(maximum, EACH_ASKED), maximum, count + 1).round().astype(int)
+        return np.union1d(np.arange(1, min(maximum, EACH_ASKED) + 1), above)
+
     def capacity(self, scale_out: int) -> float:
         """Return the sum over workers at their expected CPU, skewed as at the nearest scale-out that was seen."""
         nearest = min(self._profiles, key=lambda n: (abs(np.log(n / scale_out)), n))
-        profile = self._profiles[nearest]
+        profile, workers = self._profiles[nearest], min(scale_out, EACH_ASKED)
         # The same spread of shares, from however many workers it was seen on.
-        at = (np.arange(scale_out) + 0.5) / scale_out * len(profile) - 0.5
+        at = (np.arange(workers) + 0.5) / workers * len(profile) - 0.5
         known = np.arange(len(profile))
         share = np.interp(at, known, profile["cpu_share"])
         relative = np.interp(at, known, profile["relative_throughput"])
-        asked = np.column_stack([share / share.max(), share / share.max(), relative, np.full(scale_out, scale_out)])
-        return float(np.sum(self.estimator.predict(asked)))
+        asked = np.column_stack([share / share.max(), share / share.max(), relative, np.full(workers, scale_out)])
+        return float(np.sum(self.estimator.predict(asked))) * scale_out / workers
 
 
 class RandomForest(Trees):

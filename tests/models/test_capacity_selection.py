@@ -299,3 +299,15 @@ def test_a_training_says_why_a_family_won():
 
 def test_candidates_default_to_unusable():
     assert CapacityCandidate("x", "").score == math.inf
+
+
+def test_trees_are_asked_for_few_of_thousands_of_workers():
+    fitted, asked = XGBoost.fit(features((3, 6)), 0), []
+    predict = fitted.estimator.predict
+    fitted.estimator.predict = lambda rows: asked.append(len(rows)) or predict(rows)
+    table = fitted.table(5_000)
+    assert list(table) == list(range(1, 5_001))
+    assert sum(asked) < 20_000
+    assert max(asked) <= 100
+    assert table[100] == pytest.approx(fitted.table(100)[100])
+    assert table[4_321] == pytest.approx(fitted.capacity(4_321), rel=0.01)
