@@ -104,3 +104,23 @@ def test_a_state_keeps_gaps_through_json():
     copy = Tail.from_state(json.loads(json.dumps(tail.to_state(), allow_nan=False)))
     assert np.array_equal(copy.per_s, tail.per_s, equal_nan=True)
     assert (copy.start_s, copy.cell_s, copy.end_s) == (tail.start_s, tail.cell_s, tail.end_s)
+
+
+def test_a_state_of_eight_days_by_ten_seconds_is_well_below_a_megabyte():
+    rates = 20_000.0 + np.random.default_rng(0).normal(0.0, 800.0, 69_121)
+    rates[100:200] = np.nan
+    tail = Tail.of(Workload(0.0, 10.0, rates), 10.0)
+    text = json.dumps(tail.to_state(), allow_nan=False)
+    assert len(text) < 600_000
+    assert np.array_equal(Tail.from_state(json.loads(text)).per_s, tail.per_s, equal_nan=True)
+
+
+def test_rates_that_were_stored_as_numbers_are_read():
+    stored = {"start_s": 0.0, "cell_s": 1.0, "end_s": 3.0, "per_s": [1.0, None, 3.0]}
+    assert np.array_equal(Tail.from_state(stored).per_s, [1.0, np.nan, 3.0], equal_nan=True)
+
+
+@pytest.mark.parametrize("per_s", ["", "AAAA", "%", "eJwDAAAAAAE=", "eJxjZGJmYQUAACgAEA=="])
+def test_rates_that_are_damaged_are_refused(per_s):
+    with pytest.raises(ValueError, match=r"damaged|holds 0 values|base64|reshape"):
+        Tail.from_state({"start_s": 0.0, "cell_s": 1.0, "end_s": 3.0, "per_s": per_s})
