@@ -5,7 +5,7 @@ from collections.abc import Collection
 from perdix.assets.history import newest_of
 from perdix.settings.home import Home
 from perdix.telemetry.ingest import days_left
-from perdix.telemetry.lacking import forget_asked
+from perdix.telemetry.lacking import DAY_S, forget_asked
 from perdix.telemetry.lake import Lake
 from perdix.telemetry.landing import pulled_day, pulled_name
 
@@ -25,7 +25,7 @@ def forget_pulled(
     """
     parts = lake.manifests("sources", job)
     pulled = sorted(day for part in parts if (day := pulled_day(part.keys["source"])) is not None)
-    last = newest_of(pulled, keep_days, now_s)
+    last = newest_of(pulled, keep_days, now_s - DAY_S)  # which counts tomorrow: nothing was pulled of that
     old = [day for day in pulled if day < last[0] and day not in asked]
     if old:
         forget_asked(home, job, old[-1])
