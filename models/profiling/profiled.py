@@ -9,6 +9,8 @@ from perdix.models.latency.contract import LatencyModel
 from perdix.models.latency.state import latency_from_state
 from perdix.models.profiling.tmax import HighestRates
 
+KEPT = 20  # profiles whose failures are known to have been counted
+
 
 @dataclass(frozen=True)
 class Profiled:
@@ -20,6 +22,13 @@ class Profiled:
     # where no failure was tried
     downtime_s: float | None = None
     failures: int = 0  # how many it saw
+    # Downtime and failures of the profiles that were in use before: what they saw was counted
+    counted: tuple[tuple[float, int], ...] = ()
+
+    def succeeding(self, former: "Profiled") -> Self:
+        """Return the models that take the place of others."""
+        seen = () if former.downtime_s is None else ((former.downtime_s, former.failures),)
+        return replace(self, counted=tuple(dict.fromkeys((*former.counted, *seen)))[-KEPT:])
 
     def settled(self, scale_out: int, rate_per_s: float, latency_ms: float) -> Self:
         """Return the models after a measurement of the job in steady operation (Phoebe, 3.1)."""
@@ -42,6 +51,7 @@ class Profiled:
             "highest_rates": self.highest.to_state(),
             "downtime_s": self.downtime_s,
             "failures": self.failures,
+            "counted": [list(seen) for seen in self.counted],
         }
 
     @classmethod
@@ -54,6 +64,7 @@ class Profiled:
                 HighestRates.from_state(state["highest_rates"]),
                 downtime_s if math.isfinite(downtime_s) and downtime_s >= 0.0 else None,
                 int(state.get("failures", 0)),
+                tuple((float(mean_s), int(count)) for mean_s, count in state.get("counted", ())),
             )
         except (KeyError, TypeError, AttributeError, OverflowError) as error:
             raise ValueError(f"not what a profile taught: {error!r}") from None

@@ -96,15 +96,16 @@ def _adopt_capacity(memory: JobMemory, row: ChampionRow, _: Shared) -> JobMemory
 def _adopt_profile(memory: JobMemory, row: ChampionRow, _: Shared) -> JobMemory:
     """Take in what a profile taught; its failures count as those of the job itself do, which are not forgotten.
 
-    Those of a model of the same profile, as after a rollback, were counted with the one before.
+    Those of a model of the same profile as an earlier one, as after a rollback, were counted with that.
     """
     taken = Taken(row.version, row.digest)
     if memory.profile_from.is_of(row):
         return memory if memory.profile_from == taken else replace(memory, profile_from=taken)
     profiled = Profiled.from_state(orjson.loads(row.state))
-    downtimes, former = memory.downtimes, memory.profiled
-    counted = former is not None and (former.downtime_s, former.failures) == (profiled.downtime_s, profiled.failures)
-    if profiled.downtime_s is not None and not counted:
+    if memory.profiled is not None:
+        profiled = profiled.succeeding(memory.profiled)
+    downtimes, seen = memory.downtimes, (profiled.downtime_s, profiled.failures)
+    if profiled.downtime_s is not None and seen not in profiled.counted:
         downtimes = downtimes.after_failures(profiled.downtime_s, profiled.failures)
     return replace(memory, profiled=profiled, downtimes=downtimes, profile_from=taken)
 

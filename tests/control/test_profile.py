@@ -91,6 +91,17 @@ def test_failures_of_one_profile_count_once_however_often_its_models_change_plac
     assert memory.downtimes.failure_s == pytest.approx(20.0 ** (12 / 16) * 50.0 ** (4 / 16))
 
 
+def test_failures_of_a_profile_count_once_when_it_comes_back_after_another(store: StateStore) -> None:
+    memory, believed_s = JobMemory(), []
+    for version, downtime_s in ((3, 50.0), (4, 20.0), (3, 50.0), (4, 20.0)):
+        memory, _ = adopt(memory, champions(taught(downtime_s), version), "orders")
+        store.learned.learn("orders", START_S, changed("orders", memory, {}))
+        memory = recall(store, "orders").memory
+        believed_s.append(memory.downtimes.failure_s)
+    assert memory.profile_from.version == 4
+    assert believed_s[1:] == [pytest.approx((50.0 * 20.0) ** 0.5)] * 3
+
+
 @pytest.mark.parametrize("damage", [{"format": "of another program"}, {"highest_rates": None}, {"failures": "many"}])
 def test_a_row_that_cannot_be_used_leaves_what_is_in_use(damage: dict[str, Any]) -> None:
     memory, _ = adopt(JobMemory(), champions(), "orders")
