@@ -90,8 +90,7 @@ def _live(workspace: Workspace) -> list[str]:
 
 
 def _over(workspace: Workspace, jobs: Iterable[str], now_s: float) -> list[str]:
-    """Return the jobs that have no file and of which nothing has been ingested for a history, but was before."""
+    """Return the jobs that have no file and of which nothing has been ingested for a history, or ever."""
     since_s = now_s - workspace.settings().training.history_days * DAY_S
     described = workspace.stream_jobs().jobs
-    newest_s = {job: ingested_s(workspace.lake(), job) for job in jobs if job not in described}
-    return [job for job, at_s in newest_s.items() if at_s is not None and at_s < since_s]
+    return [job for job in jobs if job not in described and (ingested_s(workspace.lake(), job) or 0.0) < since_s]

@@ -118,6 +118,16 @@ def test_a_job_whose_file_is_gone_and_that_nothing_was_ingested_of_lately_is_not
     assert context.instance.get_dynamic_partitions("stream_jobs") == ["described", "lately"]
 
 
+def test_a_job_that_was_renamed_before_anything_was_ingested_of_it_is_not_trained(
+    context: dg.ScheduleEvaluationContext, workspace: Workspace
+) -> None:
+    a_live_job(workspace, "ordrs")
+    assert daily_training(context).tags["dagster/asset_partition_range_start"] == "ordrs"
+    (workspace.conf_folder() / "jobs" / "ordrs.yaml").rename(workspace.conf_folder() / "jobs" / "orders.yaml")
+    assert daily_training(context).tags["dagster/asset_partition_range_start"] == "orders"
+    assert context.instance.get_dynamic_partitions("stream_jobs") == ["orders"]
+
+
 def ingested(workspace: Workspace, job: str, file: Path) -> None:
     """Let the lake hold a file."""
     empty = dict.fromkeys(("read", "kept", "masked", "quarantined", "unmapped"), 0)
