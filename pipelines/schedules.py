@@ -15,6 +15,7 @@ from perdix.pipelines.jobs import ingest_day, train
 from perdix.settings.durations import DAY_S
 from perdix.settings.home import job_file_to_write
 from perdix.settings.product import load_product_settings
+from perdix.settings.stream_job import NAME
 from perdix.telemetry.lacking import ingested_s
 from perdix.telemetry.landing import landed
 from perdix.telemetry.partitions import LakeError
@@ -90,7 +91,12 @@ def _live(workspace: Workspace) -> list[str]:
 
 
 def _over(workspace: Workspace, jobs: Iterable[str], now_s: float) -> list[str]:
-    """Return the jobs that have no file and of which nothing has been ingested for a history, or ever."""
+    """Return what has no file and of which nothing has been ingested for a history, or ever.
+
+    A partition that somebody added on Dagster's page may be called as no job can be.
+    """
     since_s = now_s - workspace.settings().training.history_days * DAY_S
-    described = workspace.stream_jobs().jobs
-    return [job for job in jobs if job not in described and (ingested_s(workspace.lake(), job) or 0.0) < since_s]
+    lake, described = workspace.lake(), workspace.stream_jobs().jobs
+
+    newest_s = {job: ingested_s(lake, job) if NAME.fullmatch(job) else None for job in jobs if job not in described}
+    return [job for job, at_s in newest_s.items() if at_s is None or at_s < since_s]

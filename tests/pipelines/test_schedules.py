@@ -128,6 +128,16 @@ def test_a_job_that_was_renamed_before_anything_was_ingested_of_it_is_not_traine
     assert context.instance.get_dynamic_partitions("stream_jobs") == ["orders"]
 
 
+@pytest.mark.parametrize("name", ["a/b", "..", "ü", "x" * 300])
+def test_a_partition_that_no_job_can_be_called_as_does_not_keep_others_from_being_trained(
+    name: str, context: dg.ScheduleEvaluationContext, workspace: Workspace
+) -> None:
+    """Anybody can add one on Dagster's page."""
+    context.instance.add_dynamic_partitions("stream_jobs", [name])
+    a_live_job(workspace)
+    assert daily_training(context).tags["dagster/asset_partition_range_start"] == "wordcount"
+
+
 def ingested(workspace: Workspace, job: str, file: Path) -> None:
     """Let the lake hold a file."""
     empty = dict.fromkeys(("read", "kept", "masked", "quarantined", "unmapped"), 0)
