@@ -22,6 +22,7 @@ FLEET_FILE = "fleet.parquet"
 SHARED = "shared"  # in place of a family, in the rows of shared models
 VERSION = "version"  # in which a row was trained; missing in rows that are new in their version
 _ROW_GROUP = 64  # rows: one job is found without reading the others' states
+_UNREADABLE = (OSError, ValueError, TypeError, NotImplementedError)  # the last two: a column of another type
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,7 @@ def read_fleet(path: Path, version: int | None = None) -> Fleet:
         shared = dict(zip(table.loc[is_shared, "job"], table.loc[is_shared, "state"], strict=True))
         jobs = table[~is_shared].reset_index(drop=True)
         return _referring(jobs if version is None else _dated(jobs, version), shared)
-    except (OSError, ValueError) as error:  # pyarrow's errors are ValueErrors
+    except _UNREADABLE as error:
         raise FleetCorrupt(f"{path}: not a fleet table: {error}; delete it and it is fetched again") from error
 
 
@@ -137,7 +138,7 @@ def read_row(path: Path, job: str) -> FleetRow | None:
         shared = dict(zip(rows["job"], rows["state"], strict=True))
         _refuse_missing(named, shared)
         return FleetRow(family, state, shared)
-    except (OSError, ValueError) as error:
+    except _UNREADABLE as error:
         raise FleetCorrupt(f"{path}: not a fleet table: {error}; delete it and it is fetched again") from error
 
 

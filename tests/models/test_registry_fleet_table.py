@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -195,6 +196,25 @@ def test_a_file_that_is_no_fleet_table_is_corrupt(tmp_path: Path, content: bytes
     for read in (read_fleet, lambda file: read_row(file, "a")):
         with pytest.raises(FleetCorrupt, match=r"fleet\.parquet"):
             read(path)
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "read"),
+    [
+        ("state", [None, "{}"], read_fleet),
+        ("state", [1, 2], read_fleet),
+        ("version", [1.5, 2.0], lambda path: read_fleet(path, 3)),
+        ("job", [1, 2], lambda path: read_row(path, "orders")),
+    ],
+    ids=["no state", "numbers for states", "half a version", "numbers for jobs"],
+)
+def test_a_column_of_another_type_makes_a_table_corrupt(tmp_path: Path, column: str, values: list, read: Any) -> None:
+    """As of a table that somebody else registered: a loop goes on with the last good one."""
+    path = tmp_path / "fleet.parquet"
+    rows = {"job": ["orders", "clicks"], "family": ["linear", "linear"], "state": ["{}", "{}"]}
+    pd.DataFrame({**rows, column: values}).to_parquet(path)
+    with pytest.raises(FleetCorrupt, match="not a fleet table"):
+        read(path)
 
 
 def test_a_state_that_json_cannot_hold_is_refused_before_anybody_has_to_read_it() -> None:
