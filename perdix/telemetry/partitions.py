@@ -83,10 +83,15 @@ def partition_keys(spec: Table, keys: Mapping[str, str]) -> dict[str, str]:
 
 
 def read_manifest(path: Path) -> Manifest | None:
-    """Return the manifest at ``path``; ``None`` when it is gone."""
+    """Return the manifest at ``path``; ``None`` when it is gone.
+
+    Its keys are those of the folders that it is in: somebody may have renamed the folder of a job with the job.
+    """
     try:
         fields = json.loads(path.read_text(encoding="utf-8"))
-        return Manifest(**{**fields, "files": tuple(fields["files"])})
+        folders = path.parent.parts[-len(fields["keys"]) :]
+        keys = dict(folder.split("=", 1) for folder in folders)
+        return Manifest(**{**fields, "keys": keys, "files": tuple(fields["files"])})
     except FileNotFoundError:
         return None  # dropped a moment ago
     except (ValueError, KeyError, TypeError):

@@ -243,6 +243,14 @@ def test_a_dropped_partition_is_gone(lake):
     assert (rows_of(lake), lake.jobs("workload_features")) == ([], [])
 
 
+def test_a_job_is_renamed_with_its_folder(lake):
+    lake.replace("workload_features", "a", DAY, workload([1, 2]))
+    table = lake.root / "workload_features"
+    (table / "job=a").rename(table / "job=b")
+    assert lake.read("workload_features", "b").column("job").to_pylist() == ["b", "b"]
+    assert (rows_of(lake), rows_of(lake, job="a"), lake.jobs("workload_features")) == ([1, 2], [], ["b"])
+
+
 def test_a_broken_manifest_says_how_to_mend(lake):
     lake.replace("workload_features", "a", DAY, workload([1]))
     path = lake.files("workload_features")[0].parent / "_manifest.json"
