@@ -113,6 +113,21 @@ def test_phases_are_judged_each_by_its_own_optimum() -> None:
     assert second.overshoot["count"] == 6
 
 
+def test_a_phase_waits_for_the_rescale_that_it_begins_with() -> None:
+    outcome = played(lambda seen: {"flatmap": 19, "count": 11} if seen.now_s >= 790 else {}, seconds=1_100)
+    first, second = outcome.phases
+    assert first.converged_s is None, "what was asked for 10 s before its end never ran in it"
+    assert second.steps == 0
+    assert 20 < second.converged_s < 70, "it still stood for a rescale that the phase before it had asked for"
+
+
+def test_nobody_is_asked_at_the_very_end() -> None:
+    policy = Scripted(lambda seen: {"flatmap": 19 if seen.now_s < 400 else 20})
+    outcome = play(case(400), policy=policy).outcome
+    assert policy.seen[-1].now_s < 400, "what is asked for at the end is never carried out, and no figure counts it"
+    assert sum(decision.changed for decision in outcome.decisions) == outcome.steps == 1
+
+
 def test_changes_of_direction_are_counted_per_operator() -> None:
     path = [{"a": 1, "b": 5}, {"a": 3, "b": 5}, {"a": 2, "b": 5}, {"a": 2, "b": 4}, {"a": 4, "b": 4}]
     assert oscillations(path) == 2
@@ -165,7 +180,7 @@ def test_a_policy_that_raises_is_held_and_keeps_its_memory() -> None:
     policy = Scripted(sometimes)
     outcome = play(case(60), policy=policy).outcome
     assert outcome.problems == ("at 30 s: Held: ZeroDivisionError: no rate.",)
-    assert [situation.memory.get("looks", 0) for situation in policy.seen] == [0, 1, 2, 2, 3, 4]
+    assert [situation.memory.get("looks", 0) for situation in policy.seen] == [0, 1, 2, 2, 3]
 
 
 @pytest.mark.parametrize(
@@ -232,7 +247,7 @@ def test_a_replay_that_fails_does_not_take_the_others_with_it() -> None:
 
 def test_a_run_shorter_than_one_look_is_refused() -> None:
     with pytest.raises(SettingsError, match="do not cover one look"):
-        DataflowSetup(dataflow_contenders("ds2"), load_dataflow("heron-wordcount"), (1,), 30)
+        DataflowSetup(dataflow_contenders("ds2"), load_dataflow("heron-wordcount"), (1,), 60)
 
 
 def test_series_are_one_table(campaign: Any, tmp_path: Path) -> None:

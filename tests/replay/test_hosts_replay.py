@@ -278,7 +278,7 @@ def test_a_setup_that_cannot_be_is_refused() -> None:
         ({"patterns": ("round",)}, "no pattern 'round'"),
         ({"patterns": ()}, "no pattern is named"),
         ({"patterns": ("stepwise", "stepwise")}, "given twice"),
-        ({"seconds": 30}, "do not cover one look"),
+        ({"seconds": 60}, "do not cover one look"),
     ):
         with pytest.raises(SettingsError, match=words):
             HostsSetup(**{"contenders": (BTU,), "topology": TOPOLOGY, "patterns": ("stepwise",), **changes})

@@ -30,7 +30,7 @@ class HostsSetup:
         twice = [name for name in self.patterns if self.patterns.count(name) > 1]
         if twice:
             raise SettingsError(f"pattern {twice[0]}: given twice")
-        if self.length_s < max((case.interval_s for case in self.cases()), default=0):
+        if self.length_s <= max((case.interval_s for case in self.cases()), default=0):  # none is made at the end
             raise SettingsError(f"{self.length_s} s do not cover one look of a policy; give more hours")
 
     @property

@@ -20,7 +20,7 @@ class DataflowSetup:
     seconds: int | None = None  # length of each replay; ``None``: that of the dataflow's file
 
     def __post_init__(self) -> None:
-        if self.length_s < max((case.interval_s for case in self.cases()), default=0):
+        if self.length_s <= max((case.interval_s for case in self.cases()), default=0):  # none is made at the end
             raise SettingsError(f"{self.length_s} s do not cover one look of a policy; give more hours")
         for contender in self.contenders:
             try:

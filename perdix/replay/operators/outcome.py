@@ -40,8 +40,9 @@ class Phase:
     balanced_optimum: Parallelism | None  # the same as if no instance were hotter than the others
     # Parallelism at the start of the phase and after each rescale that was asked for in it
     path: tuple[Parallelism, ...]
-    # From the start of the phase until the last rescale in it was over; ``None``: what ran then does not sustain 99 %
-    # of the rates, by the twin's true capacities (what is achieved may hide it while queues fill), or never ran
+    # From the start of the phase until the last rescale in it was over, be it of an earlier phase; ``None``: what ran
+    # then does not sustain 99 % of the rates, by the twin's true capacities (what is achieved may hide it while queues
+    # fill), or never ran
     converged_s: int | None
     # Share of the target that was emitted after that and a minute; ``None``: the phase was over by then
     achieved: float | None
@@ -149,13 +150,8 @@ def phases_of(
     """Return what came of each stretch with constant source rates; times count from the start of the run."""
     length_s = len(course.stretch)
     starts = [second for second in parameters.change_times_s() if second < length_s]
-    found, running = [], start
-    for from_s, until_s in zip(starts, [*starts[1:], length_s], strict=True):
-        mine = [rescale for rescale in rescales if from_s <= rescale.asked_s < until_s]
-        phase = _phase(parameters, course, (from_s, until_s), mine, running)
-        found.append(phase)
-        running = phase.parallelism
-    return tuple(found)
+    spans = zip(starts, [*starts[1:], length_s], strict=True)
+    return tuple(_phase(parameters, course, span, rescales, start) for span in spans)
 
 
 def bound_instance_s(parameters: DataflowParameters, phases: Sequence[Phase]) -> float:
@@ -189,12 +185,14 @@ def _phase(
     course: DataflowCourse,
     span: tuple[int, int],
     rescales: Sequence[Rescale],
-    running: Parallelism,
+    start: Parallelism,
 ) -> Phase:
     from_s, until_s = span
     target = parameters.target_per_s(from_s)
-    path = (running, *(rescale.after for rescale in rescales))
-    settled_s = max((rescale.end_s for rescale in rescales), default=from_s)
+    so_far = [rescale for rescale in rescales if rescale.asked_s < until_s]
+    earlier = sum(rescale.asked_s < from_s for rescale in so_far)
+    path = (start, *(rescale.after for rescale in so_far))[earlier:]
+    settled_s = max([from_s, *(rescale.end_s for rescale in so_far)])  # it may begin with a rescale that goes on
     rest = slice(min(settled_s + SETTLING_S, until_s), until_s)
     achieved = back_pressured = None
     if rest.stop > rest.start:

@@ -18,8 +18,8 @@ MOST_PROBLEMS = 20  # that are reported; a policy that fails fails often
 def play(case: DataflowCase, tell: Tell | None = None, *, policy: DataflowPolicy | None = None) -> DataflowPlayed:
     """Play one policy on one dataflow.
 
-    A policy is not asked while the dataflow stands still: no metrics come then. One that fails, or answers what cannot
-    be, is held at what runs for that look.
+    A policy is not asked while the dataflow stands still, since no metrics come then, nor at the very end. One that
+    fails, or answers what cannot be, is held at what runs for that look.
 
     ``tell``: called after each look with the simulated seconds that have passed.
     ``policy``: by default the one that the case names.
@@ -36,7 +36,7 @@ def play(case: DataflowCase, tell: Tell | None = None, *, policy: DataflowPolicy
         twin.step(min(case.interval_s, case.seconds - twin.now_s))
         if tell is not None:
             tell(float(twin.now_s))
-        if not twin.settled or twin.started_s >= twin.now_s:
+        if not twin.settled or twin.started_s >= twin.now_s or twin.now_s >= case.seconds:
             continue
         situation = situation_of(twin, since_s, memory)
         decision = decided(policy, situation)
