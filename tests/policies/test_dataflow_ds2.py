@@ -17,8 +17,12 @@ from perdix.policies.dataflow.build import build_dataflow_policy
 from perdix.policies.dataflow.contract import DataflowDecision, DataflowSituation
 from perdix.policies.dataflow.ds2.options import Ds2Options
 from perdix.policies.dataflow.ds2.policy import Ds2
+from perdix.policies.dataflow.scaling_manager import worthwhile
 from perdix.policies.dataflow.skew import skew_of
+from perdix.replay.operators.case import DataflowCase, DataflowContender
+from perdix.replay.operators.run import play
 from perdix.settings.yaml_files import SettingsError
+from perdix.twin.dataflow.parameters import DataflowParameters
 from tests.policies.steady_dataflow import NOW_S, Steady, Truth, chain, configurations, follow, heron_word_count
 
 ONE_EACH = {"source": 1, "split": 1, "count": 1}
@@ -224,6 +228,26 @@ def test_minor_changes_are_ignored() -> None:
     assert ds2(ignored_in=2).decide(many).reason is Reason.HOLD_GOOD
     few = one_operator(instances([800.0] * 5, [6.0] * 5), running=5, target=400.0)
     assert ds2(ignored_in=2).decide(few).parallelism["work"] == 3, "two of five are not minor"
+
+
+def test_what_is_minor_grows_with_what_runs() -> None:
+    # One or two of the paper's 36 are noise, and so are eleven of 200: noise is a share of what is measured
+    assert [worthwhile(36, wanted, 2, 2) for wanted in (34, 33)] == [36, 33]
+    assert [worthwhile(200, wanted, 2, 2) for wanted in (211, 189, 212, 188)] == [200, 200, 212, 188]
+    assert worthwhile(1_000, 799, 100, 100) == 799, "more than a fifth never is"
+    assert worthwhile(1_000, 999, 0, 0) == 999
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_large_dataflow_with_noisy_metrics_settles(seed: int) -> None:
+    noisy = {"instrumentation": 0.03, "speed": 0.03}
+    source = {"source": {"phases": [{"from_s": 0, "per_s": 1_997_000}], "noise": 0.03}, "start": 4}
+    work = {"inputs": ["source"], "cost_us": 100.0, "start": 150, "maximum": 400}
+    twin = DataflowParameters(name="large", operators={"source": source, "work": work}, noise=noisy)  # 200 do
+    outcome = play(DataflowCase(DataflowContender("ds2", "ds2", {}, 60), twin, seed, 3_600)).outcome
+    path = [sizes["work"] for sizes in outcome.phases[0].path]
+    assert path == sorted(path), "it turned back for no other reason than noise"
+    assert len(path) <= 9
 
 
 def test_an_instance_that_is_needed_is_not_minor() -> None:

@@ -16,6 +16,7 @@ Combine = Literal["last", "max", "median"]
 Parallelism = Mapping[str, int]
 
 MET = 1.0 - 1e-6  # share of its target rate from which on a source is taken to emit all of it
+MANY = 36  # instances that the paper's Flink holds (5.1), of which one or two are minor (4.2.2); of more, in proportion
 MINOR = 0.2  # share of what runs: a change by more than that is not minor, unless it is by one
 
 
@@ -101,9 +102,12 @@ def shortfall(emitted: Emitted | None, ratio: float | None, tolerance: float) ->
 
 
 def worthwhile(running: int, wanted: int, ignored_out: int, ignored_in: int) -> int:
-    """Return ``wanted``, or what runs where the change is minor: few instances, and few of those that run."""
-    ignored = min(ignored_out if wanted > running else ignored_in, max(1.0, MINOR * running))
-    return running if abs(wanted - running) <= ignored else wanted
+    """Return ``wanted``, or what runs where the change is minor: few instances, and few of those that run.
+
+    Beyond ``MANY`` instances the ignored ones grow in proportion: noise is a share of what is measured.
+    """
+    ignored = (ignored_out if wanted > running else ignored_in) * max(1.0, running / MANY)
+    return running if abs(wanted - running) <= min(ignored, max(1.0, MINOR * running)) else wanted
 
 
 def made_worse(rescale: Rescale, now: Emitted | None, tolerance: float) -> bool:

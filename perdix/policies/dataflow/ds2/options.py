@@ -27,9 +27,9 @@ class Ds2Options(Strict):
     ``target_rate_ratio``: where no operator is scaled out and a source should still emit more than this many times what
     it does emit, the results are raised by that ratio: overheads that useful time does not show. ``null``: never.
     ``tolerance``: relative excess over a whole number of instances that is taken for an error of rounding.
-    ``ignored_out``, ``ignored_in``: changes of an operator by at most this many instances are not worth a rescale,
-    where that is one or at most a fifth of what runs. Scaling out is minor only while what runs sustains the target
-    rates.
+    ``ignored_out``, ``ignored_in``: changes of an operator by at most this many instances (of more than 36 that run, in
+    proportion) are not worth a rescale, where that is one or at most a fifth of what runs. Scaling out is minor only
+    while what runs sustains the target rates.
     ``minimum``, ``maximum``: bounds of every operator beside its own maximum.
     ``rollback_tolerance``, ``avoid_s``: a rescale after which the sources emit less by more than this share, for no
     reason that the rule sees, is taken back, once per configuration; what it led to is avoided for so long. ``null``:
