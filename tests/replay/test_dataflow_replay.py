@@ -250,6 +250,14 @@ def test_a_run_shorter_than_one_look_is_refused() -> None:
         DataflowSetup(dataflow_contenders("ds2"), load_dataflow("heron-wordcount"), (1,), 60)
 
 
+def test_a_dataflow_of_which_nothing_may_be_scaled_is_refused() -> None:
+    source = {"source": {"phases": [{"from_s": 0, "per_s": 1_000.0}]}}
+    fixed = {"inputs": ["source"], "cost_us": 10.0, "scalable": False}
+    for operators in ({"source": source, "other": source}, {"source": source, "work": fixed}):
+        with pytest.raises(SettingsError, match="'odd': no operator may be scaled; set scalable: true of"):
+            DataflowSetup(dataflow_contenders("ds2"), DataflowParameters(name="odd", operators=operators))
+
+
 def test_series_are_one_table(campaign: Any, tmp_path: Path) -> None:
     paths = write_dataflow_series(campaign.played, tmp_path)
     assert len(paths) == 4

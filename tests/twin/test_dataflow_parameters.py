@@ -25,6 +25,7 @@ def dataflow(**operators: Any) -> DataflowParameters:
 @pytest.mark.parametrize(
     ("operators", "words"),
     [
+        ({"a": SOURCE}, "give a source and what it feeds"),
         ({"a": SOURCE, "b": {"inputs": ["a"]}}, "give 'cost_us'"),
         ({"a": SOURCE, "b": {"inputs": ["c"], "cost_us": 1}}, "its input c is not there"),
         ({"a": SOURCE, "b": {"cost_us": 1}}, "give either 'inputs', or 'source'"),

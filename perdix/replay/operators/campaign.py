@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from perdix.replay.operators.case import DataflowCase, DataflowContender
-from perdix.replay.operators.outcome import DataflowPlayed
+from perdix.replay.operators.outcome import DataflowPlayed, scalable
 from perdix.replay.operators.run import play
 from perdix.replay.side_by_side import Ended, OnProgress, play_all
 from perdix.settings.yaml_files import SettingsError
@@ -22,6 +22,10 @@ class DataflowSetup:
     def __post_init__(self) -> None:
         if self.length_s <= max((case.interval_s for case in self.cases()), default=0):  # none is made at the end
             raise SettingsError(f"{self.length_s} s do not cover one look of a policy; give more hours")
+        if not scalable(self.parameters):
+            raise SettingsError(
+                f"'{self.parameters.name}': no operator may be scaled; set scalable: true of one in its file"
+            )
         for contender in self.contenders:
             try:
                 self.parameters.with_start(contender.options.get("parallelism", {}))

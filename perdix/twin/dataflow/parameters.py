@@ -186,13 +186,15 @@ class DataflowParameters(Strict):
     duration_s: Annotated[int, Field(ge=60, le=864_000)] = 1_800  # length of a replay, unless another is asked for
     main: str | None = None  # the operator that tables show where there is room for one
     resume_at: Share = 0.5
-    operators: Annotated[dict[str, OperatorParameters], Field(min_length=2)]
+    operators: dict[str, OperatorParameters]
     noise: Noise = Noise()
     restart: DataflowRestart = DataflowRestart()
 
     @field_validator("operators")
     @classmethod
     def _a_dataflow(cls, operators: dict[str, OperatorParameters]) -> dict[str, OperatorParameters]:
+        if len(operators) < 2:
+            raise ValueError("a dataflow has two operators at least; give a source and what it feeds")
         graph = Dataflow.of(Operator(name, tuple(operator.inputs)) for name, operator in operators.items())
         for name in graph.names:
             shares = [operators[down].inputs[name] for down in graph.outputs[name]]
