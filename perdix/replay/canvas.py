@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
@@ -102,6 +103,16 @@ def share_axes(grid: Any, seconds: Sequence[int]) -> None:
         hours_axis(grid[1, column], length_s / 3600.0)
     for axes in grid[:, 1:].flat:
         axes.set_ylabel("")
+
+
+def legend_below(figure: Figure, handles: Sequence[Artist], **text: Any) -> None:
+    """Put a legend below all panels, in the fewest rows that are no wider than the figure; ``text``: how it is set."""
+    for columns in range(len(handles), 0, -1):
+        even = -(-len(handles) // -(-len(handles) // columns))
+        legend = figure.legend(handles=handles, loc="outside lower center", frameon=False, ncols=even, **text)
+        if columns == 1 or legend.get_window_extent().width <= figure.bbox.width:
+            return
+        legend.remove()
 
 
 def hours_of(seconds: int) -> NDArray[np.float64]:

@@ -1,7 +1,5 @@
 """Policies side by side on one trace: the four panels of figures 7 to 11 of the Daedalus paper."""
 
-import re
-import textwrap
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -10,9 +8,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter, FixedLocator, MaxNLocator, NullFormatter, NullLocator, PercentFormatter
 
-from perdix.replay.canvas import BLUE, CYCLE, RED, canvas, hours_axis, rate_axis, with_wide_row
+from perdix.replay.canvas import BLUE, CYCLE, RED, canvas, hours_axis, legend_below, rate_axis, with_wide_row
 from perdix.replay.case import BEST_STATIC
 from perdix.replay.curves import band, elapsed_h, extremes, latency_cdf, over_seeds, row_s
+from perdix.replay.labels import short_names
 from perdix.replay.outcome import Course, Played
 from perdix.settings.stream_job import PolicySettings
 from perdix.telemetry.window import Values
@@ -72,7 +71,7 @@ def comparison(
         handles.append(Line2D([], [], color="black", lw=1.4, label="frontier"))
     if objective_ms is not None:
         handles.append(Line2D([], [], color="black", lw=1.2, ls=DOTS, label=f"objective {objective_ms:,.0f} ms"))
-    figure.legend(handles=handles, loc="outside lower center", frameon=False, ncols=_columns(len(handles)))
+    legend_below(figure, handles)
     figure.suptitle(_title(group, note), fontsize=11)
     return figure
 
@@ -89,11 +88,6 @@ def colours_of(policies: Sequence[str]) -> dict[str, str]:
         **{policy: STATIC[index % len(STATIC)] for index, policy in enumerate(static)},
         **{policy: FIXED for policy in policies if policy == BEST_STATIC},
     }
-
-
-def _columns(handles: int) -> int:
-    rows = -(-handles // 6)
-    return -(-handles // rows)
 
 
 def _title(group: Group, note: str) -> str:
@@ -227,17 +221,3 @@ def _cost(mine: Sequence[Played]) -> str:
     """Return what a policy's hosts cost on average over its seeds, to be put behind its workers; nothing unpriced."""
     bills = [replay.outcome.bill for replay in mine if replay.outcome.bill is not None]
     return f", {np.mean([bill.cost for bill in bills]):.3g} {bills[0].currency}" if bills else ""
-
-
-WIDE = 30  # letters in a line
-OPTIONS = re.compile(r"(:[A-Za-z_]+=[^:\s]+)+")
-
-
-def short_names(labels: Sequence[str]) -> dict[str, str]:
-    """Return label -> what to call it: without its options (``:name=value``) where it is not taken for another then.
-
-    What stays long is broken into lines.
-    """
-    bare = {label: OPTIONS.sub("", label) for label in labels}
-    names = {label: bare[label] if list(bare.values()).count(bare[label]) == 1 else label for label in labels}
-    return {label: textwrap.fill(name.replace(":", " :"), WIDE).replace(" :", ":") for label, name in names.items()}

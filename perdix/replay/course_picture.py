@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from perdix.replay.canvas import BLUE, GREEN, GREY, ORANGE, RED, canvas, hours_axis, rate_axis, single
+from perdix.replay.canvas import BLUE, GREEN, GREY, ORANGE, RED, canvas, hours_axis, legend_below, rate_axis, single
 from perdix.replay.curves import averages, elapsed_h, extremes, row_s
 from perdix.replay.outcome import Course, Outcome, Played, Recovery
 from perdix.telemetry.window import Values
@@ -52,7 +52,7 @@ def course_picture(
     for axes in grid[:-1, 0]:
         axes.tick_params(labelbottom=False)
     hours_axis(latency, until_h, since_h)
-    figure.legend(handles=handles, loc="outside lower center", frameon=False, ncols=len(handles), fontsize=9)
+    legend_below(figure, handles, fontsize=9)
     figure.suptitle(_came_to(outcome), fontsize=11)
     figure.align_ylabels()
     return figure

@@ -2,7 +2,8 @@
 
 import json
 import re
-from collections.abc import Collection, Iterable
+import textwrap
+from collections.abc import Collection, Iterable, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -10,6 +11,8 @@ from perdix.settings.nearest_name import meant
 from perdix.settings.yaml_files import SettingsError
 
 LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:=+-]*")
+OPTIONS = re.compile(r"(:[A-Za-z_]+=[^:\s]+)+")
+WIDE = 30  # letters in a line of a picture
 
 
 def split_labels(text: str, known: Collection[str]) -> list[str]:
@@ -74,3 +77,13 @@ def _scalar(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         return text
+
+
+def short_names(labels: Sequence[str]) -> dict[str, str]:
+    """Return label -> what to call it: without its options (``:name=value``) where it is not taken for another then.
+
+    What stays long is broken into lines.
+    """
+    bare = {label: OPTIONS.sub("", label) for label in labels}
+    names = {label: bare[label] if list(bare.values()).count(bare[label]) == 1 else label for label in labels}
+    return {label: textwrap.fill(name.replace(":", " :"), WIDE).replace(" :", ":") for label, name in names.items()}

@@ -27,6 +27,7 @@ from perdix.replay.operators.run import play
 from perdix.replay.operators.tracking import dataflow_comparison
 from perdix.settings.yaml_files import SettingsError
 from perdix.twin.dataflow.parameters import DataflowParameters, load_dataflow
+from tests.replay.drawn import overlapping
 
 Rule = Callable[[DataflowSituation], Mapping[str, int]]
 
@@ -278,6 +279,25 @@ def test_pictures_hold_every_policy(campaign: Any, tmp_path: Path) -> None:
         assert np.asarray(image.convert("L")).std() > 5
     with pytest.raises(ValueError, match="no replay"):
         dataflow_picture([], campaign.setup.parameters)
+
+
+def test_long_names_and_many_operators_fit_into_the_picture() -> None:
+    """Beyond eight operators two would have the same colour: those with the most instances are shown."""
+    source = {"source": {"phases": [{"from_s": 0, "per_s": 5_000.0}]}}
+    work = {"inputs": ["source"], "cost_us": 10.0}
+    names = [f"an operator with a rather long name, number {k}" for k in range(12)]
+    operators = {name: {**work, "start": k // 2 + 1} for k, name in enumerate(names)}
+    many = DataflowParameters(name="many", operators={"source": source, **operators})
+    text = (
+        "ds2:tick_s=30:warm_up_s=30:activation=5:rate_factor=0.1,ds2:tick_s=60:warm_up_s=30:activation=5:ignored_in=9"
+    )
+    setup = DataflowSetup(dataflow_contenders(text), many, (1,), 61)
+    figure = dataflow_picture(run_dataflow_campaign(setup, processes=1).played, many)
+    assert overlapping(figure) == []
+    (legend,) = figure.legends
+    assert legend.get_window_extent().width <= figure.bbox.width
+    assert [text.get_text() for text in legend.texts][:8] == names[4:]
+    assert figure.get_suptitle() == "many, seed 1, 8 of 12 operators"
 
 
 def test_what_mlflow_shows_of_it(campaign: Any) -> None:

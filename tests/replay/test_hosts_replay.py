@@ -38,6 +38,7 @@ from perdix.replay.hosts.tracking import flat_means, hosts_comparison
 from perdix.settings.yaml_files import SettingsError
 from perdix.twin.hosts.parameters import load_topology
 from perdix.twin.hosts.system import HostsTwin
+from tests.replay.drawn import overlapping
 
 TOPOLOGY = load_topology("manufacturing")
 (BTU,) = hosts_contenders("btu:unit_min=10")
@@ -250,11 +251,19 @@ def test_series_are_one_table(campaign: HostsCampaign, tmp_path: Path) -> None:
     assert first.queue.shape == (300, 9)
 
 
+def named(replay: Any) -> Any:
+    """Return a replay of a policy with many options."""
+    label = f"btu:tick_s=30:unit_min=60:its_longest_option={replay.outcome.policy}"
+    return replace(replay, outcome=replace(replay.outcome, policy=label))
+
+
 def test_pictures_show_each_pattern(campaign: HostsCampaign, tmp_path: Path) -> None:
     only = replace(campaign, setup=replace(campaign.setup, patterns=("two-level",)))
     assert [path.name for path in draw_hosts_campaign(only, tmp_path)] == ["manufacturing-two-level.png"]
     figure = hosts_picture([replay for replay in campaign.played if replay.outcome.pattern == "stepwise"][:2])
     assert [axes.get_ylabel() for axes in figure.axes] == ["instances", "", "hosts", ""]
+    titles = [first for first, _ in overlapping(hosts_picture([named(replay) for replay in campaign.played[:2]]))]
+    assert not any("btu" in title for title in titles)
     with Image.open(io.BytesIO(to_png(figure))) as image:
         assert np.asarray(image.convert("L")).std() > 5
     with pytest.raises(ValueError, match="no replay"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import struct
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ from perdix.replay.canvas import BLUE, canvas, draw_columns
 from perdix.replay.comparison_picture import FIXED, STATIC, colours_of, comparison
 from perdix.replay.course_picture import course_picture, recovery_picture
 from perdix.replay.pictures import draw
+from tests.replay.drawn import overlapping
 from tests.replay.played import START_S, group, played, recovery
 
 CURVE = (np.array([0.0, 0.05, 0.3]), np.array([8.0, 4.0, 3.0]))  # late, workers
@@ -41,14 +41,6 @@ def panels(figure: Figure) -> tuple[Axes, ...]:
 
 def words(figure: Figure) -> list[str]:
     return [text.get_text() for text in figure.findobj(Text) if text.get_text()]
-
-
-def overlapping(figure: Figure) -> list[tuple[str, str]]:
-    """Pairs of words that are drawn over each other."""
-    figure.draw_without_rendering()
-    shown = [text for text in figure.findobj(Text) if text.get_visible() and text.get_text().strip()]
-    boxes = [(text.get_text(), text.get_window_extent()) for text in shown]
-    return [(a, b) for (a, box), (b, other) in itertools.combinations(boxes, 2) if box.overlaps(other)]
 
 
 class TestComparison:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from perdix.replay.comparison_picture import WIDE, short_names
+from perdix.replay.labels import WIDE, short_names
 
 LIVE = "daedalus:tick_s=15:grace_s=30:job_grace_s=30"
 

@@ -13,10 +13,11 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
-from perdix.replay.canvas import BLUE, GREY, ORANGE, canvas, draw_columns, hours_of, share_axes
+from perdix.replay.canvas import BLUE, GREY, ORANGE, canvas, draw_columns, hours_of, legend_below, share_axes
 from perdix.replay.document import slug
 from perdix.replay.hosts.campaign import HostsCampaign
 from perdix.replay.hosts.outcome import HostsPlayed
+from perdix.replay.labels import short_names
 
 COLUMN_IN = 4.0  # inches of a policy
 
@@ -45,8 +46,11 @@ def hosts_picture(played: Sequence[HostsPlayed]) -> Figure:
     most = max(float(_instances(replay).max()) for replay in played)
     volume = max(float(replay.course.machines.max()) for replay in played) or 1.0
     hosts = max(float(replay.course.hosts.max()) for replay in played)
+    names = short_names([replay.outcome.policy for replay in played])
     for column, replay in enumerate(played):
         _draw_instances(grid[0, column], replay, 1.12 * most, volume)
+        title = f"{names[replay.outcome.policy]}: {replay.outcome.instances_mean:.0f} instances"
+        grid[0, column].set_title(title, loc="left", fontsize=10)
         _draw_hosts(grid[1, column], replay, hosts + 1.0)
     share_axes(grid, [len(replay.course) for replay in played])
     handles = [
@@ -54,7 +58,7 @@ def hosts_picture(played: Sequence[HostsPlayed]) -> Figure:
         Line2D([], [], color=ORANGE, lw=1.6, label="hosts"),
         Patch(color=GREY, alpha=0.25, label=f"data volume (top: {volume:g} machines)"),
     ]
-    figure.legend(handles=handles, loc="outside lower center", frameon=False, ncols=3)
+    legend_below(figure, handles)
     first = played[0].outcome
     figure.suptitle(f"{first.topology}, {first.pattern}, seed {first.seed}", fontsize=11)
     return figure
@@ -66,7 +70,6 @@ def _draw_instances(axes: Axes, replay: HostsPlayed, top: float, volume: float) 
     axes.step(hours, _instances(replay), where="post", color=BLUE, lw=1.4)
     axes.set_ylim(0.0, top)
     axes.set_ylabel("instances")
-    axes.set_title(f"{replay.outcome.policy}: {replay.outcome.instances_mean:.0f} instances", loc="left", fontsize=10)
 
 
 def _draw_hosts(axes: Axes, replay: HostsPlayed, top: float) -> None:

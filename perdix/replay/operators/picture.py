@@ -13,8 +13,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from perdix.replay.canvas import CYCLE, GREY, canvas, draw_columns, hours_of, rate_axis, share_axes
+from perdix.replay.canvas import CYCLE, GREY, canvas, draw_columns, hours_of, legend_below, rate_axis, share_axes
 from perdix.replay.document import slug
+from perdix.replay.labels import short_names
 from perdix.replay.operators.campaign import DataflowCampaign
 from perdix.replay.operators.outcome import DataflowPlayed, scalable
 from perdix.settings.counting import counted
@@ -41,11 +42,13 @@ def dataflow_picture(played: Sequence[DataflowPlayed], parameters: DataflowParam
     figure, grid = canvas(
         2, len(played), width_in=max(COLUMN_IN * len(played), 6.0), height_in=5.6, height_ratios=(2, 3), same_x=True
     )
-    shown = scalable(parameters)
-    colours = {name: CYCLE[k % len(CYCLE)] for k, name in enumerate(shown)}
+    shown, names = _shown(played, parameters), short_names([replay.outcome.policy for replay in played])
+    colours = dict(zip(shown, CYCLE, strict=False))
     rates, instances = _tops(played, shown)
     for column, replay in enumerate(played):
         _rates(grid[0, column], replay, rates)
+        title = f"{names[replay.outcome.policy]}: {counted(replay.outcome.steps, 'step')}"
+        grid[0, column].set_title(title, loc="left", fontsize=10)
         _instances(grid[1, column], replay, colours, instances)
     share_axes(grid, [len(replay.course.stretch) for replay in played])
     handles = [Line2D([], [], color=colours[name], lw=2.0, label=name) for name in shown]
@@ -53,11 +56,23 @@ def dataflow_picture(played: Sequence[DataflowPlayed], parameters: DataflowParam
         Line2D([], [], color=GREY, lw=1.2, ls=(0, (1, 1.4)), label="least that sustains the rates"),
         Line2D([], [], color="black", lw=1.2, ls=(0, (4, 2)), label="target rate"),
     ]
-    figure.legend(
-        handles=handles, loc="outside lower center", frameon=False, ncols=min(len(handles), 2 * len(played) + 1)
-    )
-    figure.suptitle(f"{parameters.name}, seed {played[0].outcome.seed}", fontsize=11)
+    legend_below(figure, handles)
+    operators = len(scalable(parameters))
+    some = f", {len(shown)} of {operators} operators" if len(shown) < operators else ""
+    figure.suptitle(f"{parameters.name}, seed {played[0].outcome.seed}{some}", fontsize=11)
     return figure
+
+
+def _shown(played: Sequence[DataflowPlayed], parameters: DataflowParameters) -> list[str]:
+    """Return as many operators as there are colours, those that had the most instances at any time."""
+    names = scalable(parameters)
+    kept = sorted(names, key=lambda name: _most(played, name), reverse=True)[: len(CYCLE)]
+    return [name for name in names if name in kept]
+
+
+def _most(played: Sequence[DataflowPlayed], name: str) -> float:
+    """Return the most instances that an operator ever had."""
+    return max(float(replay.course.stretch.instances[:, replay.course.of(name)].max()) for replay in played)
 
 
 def _rates(axes: Axes, replay: DataflowPlayed, top: float) -> None:
@@ -67,7 +82,6 @@ def _rates(axes: Axes, replay: DataflowPlayed, top: float) -> None:
     axes.plot(hours, _smooth(target), color="black", lw=1.2, ls=(0, (4, 2)))
     rate_axis(axes, "source rate")
     axes.set_ylim(0.0, top)
-    axes.set_title(f"{replay.outcome.policy}: {counted(replay.outcome.steps, 'step')}", loc="left", fontsize=10)
 
 
 def _instances(axes: Axes, replay: DataflowPlayed, colours: dict[str, str], top: float) -> None:
@@ -90,9 +104,7 @@ def _tops(played: Sequence[DataflowPlayed], shown: Sequence[str]) -> tuple[float
     """Return the tops of both axes, the same for all: rates up to half above the target, since catching up is fast."""
     target = max(float(replay.course.total(replay.course.stretch.target).max()) for replay in played)
     emitted = max(float(_smooth(replay.course.total(replay.course.stretch.processed)).max()) for replay in played)
-    most = max(
-        float(replay.course.stretch.instances[:, replay.course.of(name)].max()) for replay in played for name in shown
-    )
+    most = max(_most(played, name) for name in shown)
     return min(1.1 * max(target, emitted), 1.6 * target) or 1.0, 1.1 * most
 
 
