@@ -79,7 +79,9 @@ def to_png(figure: Figure, dpi: int = DPI) -> bytes:
     drawn, small = io.BytesIO(), io.BytesIO()
     figure.savefig(drawn, format="png", dpi=dpi)
     with Image.open(drawn) as image:
-        image.convert("RGB").quantize(128).save(small, format="png", optimize=True)
+        # The usual method averages colours that few points have, so that two thin lines become one colour.
+        few = image.convert("RGB").quantize(128, Image.Quantize.MAXCOVERAGE)
+        few.save(small, format="png", optimize=True)
     return small.getvalue()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import struct
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,9 +11,11 @@ import numpy as np
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.text import Text
+from PIL import Image
 
-from perdix.replay.canvas import BLUE, canvas, draw_columns
+from perdix.replay.canvas import BLUE, CYCLE, FINE_DPI, canvas, draw_columns, legend_below, to_png
 from perdix.replay.comparison_picture import FIXED, STATIC, colours_of, comparison
 from perdix.replay.course_picture import course_picture, recovery_picture
 from perdix.replay.pictures import draw
@@ -224,6 +227,18 @@ class TestFiles:
         assert struct.unpack(">II", png[16:24]) == (1440, 992)
         assert len(png) < 100_000
         assert draw(replays, tmp_path, objective_ms=5_000.0)[0].read_bytes() == png
+
+
+def test_a_small_picture_keeps_the_colours_of_thin_lines() -> None:
+    figure, grid = canvas(2, 4, width_in=17.0)
+    for axes in grid.flat:
+        axes.plot([0, 1], [0, 1], color=BLUE)
+    legend_below(figure, [Line2D([], [], color=colour, lw=2.0, label="a long name") for colour in CYCLE])
+    with Image.open(io.BytesIO(to_png(figure, FINE_DPI))) as image:
+        drawn = np.asarray(image.convert("RGB"), dtype=int)
+    for colour in CYCLE:
+        wanted = [int(colour[k : k + 2], 16) for k in (1, 3, 5)]
+        assert np.abs(drawn - wanted).sum(axis=2).min() <= 9, f"{colour} became another colour"
 
 
 def test_more_columns_than_fit_into_one_picture_are_numbered(tmp_path: Path) -> None:
