@@ -3,9 +3,10 @@
 from collections.abc import Collection
 
 from perdix.assets.history import newest_of
+from perdix.settings.durations import DAY_S
 from perdix.settings.home import Home
 from perdix.telemetry.ingest import days_left
-from perdix.telemetry.lacking import DAY_S, forget_asked
+from perdix.telemetry.lacking import forget_asked
 from perdix.telemetry.lake import Lake
 from perdix.telemetry.landing import pulled_day, pulled_name
 

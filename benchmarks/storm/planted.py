@@ -191,7 +191,7 @@ def mlflow_asked_once() -> AbstractContextManager[Wrap]:
     refresh = Champions.refresh
 
     def asked(champions: Champions, now_s: float) -> tuple[str, ...]:
-        return tuple(champions._notes.values()) or refresh(champions, now_s)
+        return tuple(champions._notes()) or refresh(champions, now_s)
 
     return _patched(Champions, "refresh", asked)
 
