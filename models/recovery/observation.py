@@ -97,6 +97,10 @@ class RecoveryWatch:
         """Return for how long the samples up to ``until_s`` show the job at work, seconds."""
         return self._course().worked_s(until_s) if self.samples else 0.0
 
+    def lacked_s(self, until_s: float) -> float:
+        """Return how long a stop would leave as much undone as was due up to a time, and the step after it, seconds."""
+        return self._course().lacked_s(until_s) if self.samples else 0.0
+
     def hidden_s(self, until_s: float) -> float:
         """Return the longest stop that the samples up to ``until_s`` can hide, seconds."""
         times_s = [row[0] for row in self.samples if row[0] < until_s]

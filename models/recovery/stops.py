@@ -81,6 +81,11 @@ class Course:
         works = (self.throughput >= RESUMED * self.due) & (self.times_s <= until_s)
         return float(self._steps_s[works].sum())
 
+    def lacked_s(self, until_s: float) -> float:
+        """Return how long a stop would leave as much undone as was due up to a time, and the step after it, seconds."""
+        lacks = (self.missing > self.threshold) & (self.times_s <= until_s + self._usual_step_s)
+        return float(self._lacks[lacks] @ self._steps_s[lacks])
+
     @property
     def normal(self) -> Mask:
         """Where as much is processed as arrives."""
@@ -266,13 +271,18 @@ class Course:
         processed, arrived = np.minimum(self.throughput, MOST_PACE * self.workload), self.workload
         return np.divide(processed, arrived, out=np.ones_like(arrived), where=arrived > 0.0)
 
+    @property
+    def _lacks(self) -> Values:
+        """What share of what is due was not processed, in each sample."""
+        return np.clip(self.missing / np.maximum(self.due, 1e-9), 0.0, 1.0)
+
     def _equivalent_downtime(self, part: slice) -> float:
         """Return the downtime that would have left as much undone: for metrics that average a stop into a dip.
 
         The dip's last sample and the next one may hold work at the pace of catching up. Where the dip is a single
         sample, how much of that is in it is not known.
         """
-        lacks = np.clip(self.missing[part] / np.maximum(self.due[part], 1e-9), 0.0, 1.0)
+        lacks = self._lacks[part]
         caught = np.flatnonzero(self.missing[part] <= self.threshold[part])
         last = max(int(caught[0]) - 1, 0) if len(caught) else len(lacks) - 1
         idle, rest = 1.0 - self._worked_from(part.start + last)

@@ -9,7 +9,7 @@ import numpy as np
 
 from perdix.control.observe import last_finite, standing_still, total_throughput
 from perdix.control.state.ledger import Entry
-from perdix.models.recovery.downtime import IN_S, Downtimes, rescaled
+from perdix.models.recovery.downtime import Downtimes, rescaled
 from perdix.models.recovery.normal import Normal
 from perdix.models.recovery.observation import TIMEOUT_S, RecoveryWatch, TimedOut
 from perdix.models.recovery.stops import RESUMED, Recovered
@@ -310,11 +310,13 @@ def _too_short_to_see(seen: Watching, normal: Normal, downtimes: Downtimes, wind
 
 
 def _hidden(seen: Watching, over: Over, downtimes: Downtimes) -> Downtimes:
-    """Return what a rescale taught whose stop no metric showed: for how long the job stood still at most."""
-    believed = downtimes.anticipated(*seen.change)
-    # A bound above what is believed says nothing: metrics were missing for that long.
-    says = over.at_most_s < (believed.s if believed.seen > 0.0 else max(believed.s, IN_S))
-    return downtimes.observed(*seen.change, over.at_most_s) if says else downtimes
+    """Return what a rescale taught whose stop no metric showed: between what was not processed then, and what hid it.
+
+    What is believed stays where it lies between them: it may well have been so.
+    """
+    believed_s = downtimes.between(*seen.change)
+    found_s = min(max(believed_s, seen.watch.lacked_s(over.ran_s)), over.at_most_s)
+    return downtimes if found_s == believed_s else downtimes.observed(*seen.change, found_s)
 
 
 def _unseen(seen: Watching, over: Over, why: str) -> Mapping[str, Any]:

@@ -452,16 +452,24 @@ def test_a_watch_ends_also_where_the_job_is_never_as_it_should_be(done: float, s
     assert not found.failed
 
 
-@pytest.mark.parametrize(("up_after_s", "at_most_s"), [(10.0, 5.0), (2.0, 2.0)])
-def test_the_first_bound_teaches_also_above_what_is_assumed_of_rescales_in_place(
-    up_after_s: float, at_most_s: float
+@pytest.mark.parametrize(
+    ("up_after_s", "each", "learnt_s"),
+    [
+        (10.0, 5.0, None),  # 5 s at most, where 3 are believed: so it may have been
+        (2.0, 5.0, 2.0),  # 2 s at most
+        (10.0, 3.0, 4.0),  # of two steps 40 % were not processed
+    ],
+)
+def test_a_stop_that_no_metric_shows_moves_what_is_believed_into_what_it_may_have_been(
+    up_after_s: float, each: float, learnt_s: float | None
 ) -> None:
+    """Zoo 100009-10, in place: scraped every 10 s, ten seconds were learnt of each stop of one."""
     since_asked_s = 5.0 * np.arange(1, 61) - 10.0
     uptime_s = np.where(since_asked_s <= up_after_s, 900.0 + since_asked_s, since_asked_s - up_after_s)
-    one = window([[5.0, 5.0]] * 60, uptime_s.tolist())
+    one = window([[5.0, 5.0], [5.0, 5.0], *([[each, each]] * 2), *([[5.0, 5.0]] * 56)], uptime_s.tolist())
     found = end_of(one, applied(10.0, from_scale_out=4, scale_out=2), Downtimes().in_place())
-    assert found.downtimes == Downtimes().in_place().observed(4, 2, at_most_s)
-    assert found.downtimes.inward.seen == 1.0
+    believed = Downtimes().in_place()
+    assert found.downtimes == (believed if learnt_s is None else believed.observed(4, 2, learnt_s))
 
 
 def test_a_gap_of_the_metrics_may_hide_a_stop_as_long_as_it_is() -> None:
