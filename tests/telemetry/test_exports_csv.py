@@ -391,6 +391,26 @@ def test_a_name_beside_the_metric_is_a_label(read, title):
     assert (one(named).metric, dict(one(named).labels)) == ("cpu_load", {"name": "ads"})
 
 
+@pytest.mark.parametrize(("pods", "title"), [(("a", "b"), "pod"), (("7", "8"), "worker")])
+@pytest.mark.parametrize("together", [True, False])
+def test_a_long_table_of_one_metric_needs_no_name(read, pods, title, together):
+    """As of a query: it was refused for want of a column that says in each row what the user says once."""
+    rows = [(1677064200 + 15 * k, pod) for k in range(30) for pod in pods]
+    rows = rows if together else sorted(rows, key=lambda row: row[1])
+    text = f"ts,{title},value,n\n" + "".join(f"{at},{pod},0.5,{50 + at % 7}\n" for at, pod in rows)
+    for name, hint in (("cpu.csv", None), ("x.csv", Hint("cpu_load"))):
+        named, reading = read(text.encode(), name, hint)
+        found = [(s.series.metric, s.series.worker, dict(s.series.labels), len(s.series)) for s in named]
+        assert found == [("cpu_load", pod, {title: pod}, 30) for pod in pods]
+        assert reading.remarks == ["column 'n' is left out: it does not distinguish series"]
+
+
+@pytest.mark.parametrize("cell", ["", "7", "7,5", "1.2 K", "-.5 %", "null"])
+def test_values_beside_a_value_are_series_of_a_wide_table(read, cell):
+    named, _ = read(f'Time,Value,other\n1677064200,0.5,"{cell}"\n'.encode(), "x.csv")
+    assert {"column": "Value"} in [dict(s.series.labels) for s in named]
+
+
 def test_what_pandas_melts_is_a_long_table(read):
     named, _ = read(b"time,variable,value\n1677064200,cpu_load,0.5\n1677064200,scale_out,2\n")
     assert [s.series.metric for s in named] == ["cpu_load", "scale_out"]

@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import starmap
 
 import numpy as np
 import pyarrow as pa
@@ -52,7 +53,10 @@ _DELIMITERS = (",", ";", "\t", "|")
 
 @dataclass(frozen=True)
 class Header:
-    """The first line: its columns, and where time, value and name stand (``name`` is ``None`` for a wide table)."""
+    """The first line: its columns, and where time, value and name stand.
+
+    A wide table has no ``value``; a long one may lack the ``name``, where all of it is one metric.
+    """
 
     columns: tuple[str, ...]
     delimiter: str
@@ -69,14 +73,26 @@ def parse_header(line: bytes, row: bytes = b"") -> Header | None:
     text, below = (some.rstrip(b"\r").decode("utf-8", "backslashreplace") for some in (line, row))
     for delimiter in _DELIMITERS:
         columns, cells = (tuple(map(str.strip, _cells([some], delimiter)[0])) for some in (text, below))
-        value, names = places(columns, VALUE_NAME), places(columns, *NAME_NAMES)
-        long = (value[0], names[0]) if value and names else (None, None)
+        value, name = (next(iter(places(columns, *some)), None) for some in ((VALUE_NAME,), NAME_NAMES))
         time = time_column(columns)
         if time is None:
-            time = dated_column(columns, ["" if at in long else cell for at, cell in enumerate(cells)])
-        if len(columns) >= 2 and time is not None:
-            return Header(columns, delimiter, time, *long)
+            time = dated_column(columns, ["" if at in (value, name) else cell for at, cell in enumerate(cells)])
+        if len(columns) < 2 or time is None:
+            continue
+        others = (both for at, both in enumerate(zip(columns, cells, strict=False)) if at not in (time, value))
+        long = value is not None and (name is not None or any(starmap(_names_series, others)))
+        return Header(columns, delimiter, time, *((value, name) if long else ()))
     return None
+
+
+def _names_series(title: str, cell: str) -> bool:
+    """Return whether a cell says which series its row is of: text, and no number that is written in some other way."""
+    named = cell.lower() not in ABSENT and number(cell) is None and not _begins_with_a_digit(cell)
+    return title.lower() in ALWAYS_LABELS or named
+
+
+def _begins_with_a_digit(cell: str) -> bool:
+    return cell.lstrip("+-. ")[:1].isdigit()
 
 
 class CsvReader:
@@ -171,9 +187,10 @@ class CsvReader:
         every = set(range(len(header.columns))) - {header.time}
         index = {at for at in every if header.columns[at].lower() in ROW_NUMBERS and (header.columns[at] or at == 0)}
         found = index - self._out
-        if header.name is None or header.value is None:
+        if header.value is None:
             return found
-        labels = every - index - {header.name, header.value, *places(header.columns, *TIME_NAMES, *CLOCK_NAMES)}
+        own = {header.name, header.value, *places(header.columns, *TIME_NAMES, *CLOCK_NAMES)}
+        labels = {at for at in every - index if at not in own}
         if self._unjudged is None:
             self._unjudged = labels - {*places(header.columns, *ALWAYS_LABELS)}
         columns = {at: [cells[at] for cells in rows] for at in sorted(self._unjudged)}
@@ -183,7 +200,7 @@ class CsvReader:
         self._unjudged -= columns.keys()
         rest = [[cells[at] for cells in rows] for at in sorted(labels - self._out - columns.keys())]
         numbers = {at for at, cells in columns.items() if _may_measure(cells)}
-        names = [cells[header.name] for cells in rows]
+        names = [""] * len(rows) if header.name is None else [cells[header.name] for cells in rows]
         return found | no_labels(columns, names, times.times_ms, rest, numbers)
 
     @staticmethod
@@ -228,7 +245,6 @@ class _Table:
         """Yield a series per name and labels; a column left ``out``, or one of times, is no label."""
         header = self.header
         assert header.value is not None
-        assert header.name is not None
         column = [row[header.value] for row in self.rows]
         present, values, bad = _values(column)
         use = present & ~bad & self.times.good
@@ -239,7 +255,7 @@ class _Table:
             groups.setdefault(tuple(self.rows[index][at] for at in rest), []).append(int(index))
         for key, indices in groups.items():
             cells = dict(zip(rest, key, strict=True))
-            name, labels = series_of(cells.pop(header.name), plain_is_name=True)
+            name, labels = ("", {}) if header.name is None else series_of(cells.pop(header.name), plain_is_name=True)
             for at, text in cells.items():
                 if text:
                     labels |= label_map(text) if header.columns[at].lower() == LABELS else {header.columns[at]: text}
@@ -282,7 +298,7 @@ class _Table:
 
     def _bad_cells(self, indices: NDArray[np.int64], column: Sequence[str], title: str) -> Iterator[Quarantined]:
         for index in indices:
-            label = self.header.value is None and not column[index].lstrip("+-. ")[:1].isdigit()
+            label = self.header.value is None and not _begins_with_a_digit(column[index])
             fix = _LABEL if label else "export without formatting"
             reason = f"value '{column[index][:40]}' of column '{title[:60]}' is not a number; {fix}"
             line = self.kept[index]
