@@ -194,6 +194,18 @@ def test_a_column_that_stands_twice_is_no_defect_of_the_reader(read):
     assert reading.quarantined[0].reason.startswith("Parquet that cannot be read")
 
 
+def test_a_table_of_one_metric_needs_no_name(read):
+    """As in CSV."""
+    content = written(ts=[T0, T0, T0 + 1000], pod=["a", "b", "a"], value=[0.5, 0.6, 0.7])
+    named, _ = read(content, hint=Hint("cpu_load"))
+    assert [(s.series.metric, s.series.worker, len(s.series)) for s in named] == [
+        ("cpu_load", "a", 2),
+        ("cpu_load", "b", 1),
+    ]
+    named, reading = read(written(ts=[T0], value=[0.5], forecast=[0.6]))
+    assert (named, reading.quarantined[0].reason[:28]) == ([], "Parquet without the columns ")
+
+
 def test_labels_of_any_form(read):
     as_map = pa.array([[("pod", "a")], [("pod", "b")], None, []], pa.map_(pa.string(), pa.string()))
     as_text = pa.array(['{"pod": "a"}', '{"pod": "b"}', None, "no json"])

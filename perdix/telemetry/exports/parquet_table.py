@@ -46,7 +46,7 @@ _INDEX = "__index_level_"  # of pandas
 class _Columns:
     time: str
     value: str
-    name: str
+    name: str | None  # ``None``: all is one metric
     labels: tuple[str, ...]
     clock: tuple[str, ...]  # where the time may be but a part: the day and its clock
 
@@ -65,7 +65,7 @@ def read_parquet(content: Content, limits: Limits, timezone: str) -> Iterator[Ra
             return
         unjudged = {label for label in columns.labels if label.lower() not in {*ALWAYS_LABELS, LABELS}}
         wanted = [columns.time, columns.value, columns.name, *columns.labels, *columns.clock]
-        for batch in opened.iter_batches(_BATCH_ROWS, columns=list(dict.fromkeys(wanted))):
+        for batch in opened.iter_batches(_BATCH_ROWS, columns=list(dict.fromkeys(filter(None, wanted)))):
             times = _of_two_columns(batch, columns, timezone) or _times(batch[columns.time], timezone)
             local |= times.local
             out |= {label for label in unjudged if _has_fractions(batch[label])}
@@ -103,18 +103,15 @@ def _columns(schema: pa.Schema) -> _Columns | str:
     if time is None:
         dated = (at for at, field in enumerate(schema) if pa.types.is_timestamp(field.type))
         time = next((at for at in dated if schema.names[at] not in (name, value)), None)
-    if time is None or name is None or value is None:
-        return f"Parquet without the columns ts, metric and value; it has '{', '.join(schema.names)[:200]}'; {_EXPORT}"
     out = {*TIME_NAMES, *CLOCK_NAMES}
-    own = {schema.names[time], name, value}
+    own = {None if time is None else schema.names[time], name, value}
     rest = [column for column in schema.names if column not in own and column.lower() not in out]
-    return _Columns(
-        schema.names[time],
-        value,
-        name,
-        tuple(column for column in rest if _is_label(column, schema.field(column).type)),
-        tuple(lower[part] for part in _CLOCK if part in lower) if schema.names[time].lower() in _CLOCK else (),
-    )
+    labels = tuple(column for column in rest if _is_label(column, schema.field(column).type))
+    named = any(label.lower() in ALWAYS_LABELS or _is_text(schema.field(label).type) for label in labels)
+    if time is None or value is None or not (name or named):
+        return f"Parquet without the columns ts, metric and value; it has '{', '.join(schema.names)[:200]}'; {_EXPORT}"
+    clock = tuple(lower[part] for part in _CLOCK if part in lower) if schema.names[time].lower() in _CLOCK else ()
+    return _Columns(schema.names[time], value, name, labels, clock)
 
 
 def _is_label(column: str, kind: pa.DataType) -> bool:
@@ -135,12 +132,16 @@ def _has_fractions(column: pa.Array) -> bool:
 
 
 def _no_labels(batch: pa.RecordBatch, columns: _Columns, times: Times, judged: set[str]) -> set[str]:
-    names = _as_text(batch[columns.name]).to_pylist()
+    names = _names(batch, columns).to_pylist()
     cells = {label: _as_text(batch[label]).to_pylist() for label in columns.labels}
     kinds = pa.types
     numbers = {label for label in judged if kinds.is_integer(batch[label].type) or kinds.is_floating(batch[label].type)}
     rest = [cells.pop(label) for label in columns.labels if label not in judged]
     return no_labels(cells, names, times.times_ms, rest, numbers)
+
+
+def _names(batch: pa.RecordBatch, columns: _Columns) -> pa.Array:
+    return _as_text(batch[columns.name]) if columns.name else pa.repeat("", batch.num_rows)
 
 
 def _is_text(kind: pa.DataType) -> bool:
@@ -151,7 +152,7 @@ def _batch(batch: pa.RecordBatch, columns: _Columns, times: Times) -> Iterator[R
     times_ms, timed = times.times_ms, times.good
     values = pc.cast(batch[columns.value], pa.float64(), safe=False).fill_null(np.nan).to_numpy(zero_copy_only=False)
     of_labels = [batch[label] if label.lower() == LABELS else _as_text(batch[label]) for label in columns.labels]
-    keys = [_as_text(batch[columns.name]), *of_labels]
+    keys = [_names(batch, columns), *of_labels]
     codes, firsts = _groups([_as_text(key) for key in keys])
     order = np.argsort(codes, kind="stable")
     bounds = np.searchsorted(codes[order], np.arange(len(firsts) + 1))
