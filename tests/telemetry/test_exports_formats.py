@@ -188,6 +188,16 @@ def test_a_counter_that_a_hint_names_stays_one_where_its_metric_is_a_rate(read, 
     assert (one.mapped, one.series.metric, one.series.kind) == (True, metric, kind)
 
 
+def test_when_a_counter_was_created_is_not_the_metric_that_a_hint_names(read):
+    """Seconds since 1970 were records/s beside those of the counter."""
+    content = b"# TYPE my counter\nmy_total 5 1700000000\nmy_created 1690000000 1700000000\n# EOF\n"
+    named, _ = read(content, hint=Hint("workload_per_s"))
+    assert [(series.series.metric, series.mapped) for series in named] == [
+        ("workload_per_s", True),
+        ("my_created", False),
+    ]
+
+
 # ------------------------------------------------------------------ property-based
 
 _label_text = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=12)

@@ -111,6 +111,8 @@ def canonical(raw: RawSeries, file_stem: str, hint: Hint, series_map: SeriesMap)
     metric = hint.metric or (None if raw.name else metric_of_file(file_stem))
     if metric is None or (metric in raw.beside and CANONICAL[metric].scope is Scope.JOB):
         return None
+    if raw.name.endswith("_created"):  # of OpenMetrics: when a counter began
+        return None
     counted = raw.kind == "counter" or COUNTED.fullmatch(raw.name) is not None
     kind: Kind = "counter" if counted and metric in _RATES else "gauge"
     scale = unit_scale(raw.name or raw.labels.get(COLUMN, ""), metric)
