@@ -125,14 +125,16 @@ def align_pieces(job: str, pieces: Pieces, start_s: float, end_s: float, step_s:
     if flat.streams.count * grid.n <= CELLS_AT_ONCE:  # a tick: one pass over all metrics costs as much as over one
         at_once, resets = _on_grid(flat.streams, pieces.keys.kinds, grid)
     if at_once is not None and pieces.keys.alone:
-        return _window_of_alone(job, step_s, grid, pieces.keys, at_once, flat=flat, resets=resets)
+        return _window(job, step_s, grid, pieces.keys, at_once, flat=flat, resets=resets)
     for metric in _restart_first({key.metric for key in ordered}):
         found, seen = _metric_rows(metric, ordered, flat.streams, grid, restarts, known=at_once)
         rows.update(found)
         resets += seen
         if metric in (SCALE_OUT.name, UPTIME.name):
             restarts = restarts_ms(rows.get((SCALE_OUT.name, "")), rows.get((UPTIME.name, "")), grid)
-    return _window(job, step_s, grid, rows, flat=flat, resets=resets)
+    targets = sorted(rows)
+    keys = Keys(tuple(StreamKey(*target, (), (), "gauge") for target in targets))
+    return _window(job, step_s, grid, keys, [rows[target] for target in targets], flat=flat, resets=resets)
 
 
 def natural_step_s(series: Iterable[Series]) -> float:
@@ -291,25 +293,10 @@ def _only(part: Streams, wanted: NDArray[np.bool_]) -> Streams:
     return Streams(part.times_ms[kept], part.values[kept], renumbered[part.stream[kept]], part.interval_ms[wanted])
 
 
-def _window(job: str, step_s: float, grid: Grid, rows: dict[Target, Values], *, flat: _Flat, resets: int) -> Window:
-    workers = tuple(sorted({worker for metric, worker in rows if CANONICAL[metric].scope is Scope.WORKER}))
-    column = {worker: i for i, worker in enumerate(workers)}
-    job_metrics: dict[str, Values] = {}
-    worker_metrics: dict[str, Values] = {}
-    for (metric, worker), row in rows.items():
-        if CANONICAL[metric].scope is Scope.JOB:
-            job_metrics[metric] = row
-        else:
-            if metric not in worker_metrics:
-                worker_metrics[metric] = np.full((grid.n, len(workers)), np.nan)
-            worker_metrics[metric][:, column[worker]] = row
-    return _made(job, step_s, grid, (workers, job_metrics, worker_metrics), flat=flat, resets=resets)
-
-
-def _window_of_alone(
-    job: str, step_s: float, grid: Grid, keys: Keys, rows: Values, *, flat: _Flat, resets: int
+def _window(
+    job: str, step_s: float, grid: Grid, keys: Keys, rows: Sequence[Values] | Values, *, flat: _Flat, resets: int
 ) -> Window:
-    """Return the window of streams, rows of shape ``(streams, n)``, each of which is a target of its own."""
+    """Return the window of rows, shape ``(n,)`` each, of keys that are a target of their own each."""
     job_metrics: dict[str, Values] = {}
     worker_metrics: dict[str, Values] = {}
     for name, (streams, columns) in keys.of_metrics.items():
@@ -317,26 +304,13 @@ def _window_of_alone(
             job_metrics[name] = rows[streams[0]]
             continue
         table = np.full((grid.n, len(keys.workers)), np.nan)
-        table[:, columns] = rows[streams].T
+        table[:, columns] = np.array([rows[stream] for stream in streams]).T
         worker_metrics[name] = table
-    return _made(job, step_s, grid, (keys.workers, job_metrics, worker_metrics), flat=flat, resets=resets)
-
-
-def _made(
-    job: str,
-    step_s: float,
-    grid: Grid,
-    read: tuple[tuple[str, ...], dict[str, Values], dict[str, Values]],
-    *,
-    flat: _Flat,
-    resets: int,
-) -> Window:
-    workers, job_metrics, worker_metrics = read
     return Window(
         job=job,
         step_s=step_s,
         times_s=grid.times_s,
-        workers=workers,
+        workers=keys.workers,
         job_metrics=job_metrics,
         worker_metrics=worker_metrics,
         newest_sample_s=None if flat.newest_ms is None else flat.newest_ms / 1000.0,
