@@ -22,18 +22,18 @@ class FileReport:
 
     file: str
     source: str
-    format: str
-    digest: str
-    bytes: int
-    kept: int
-    masked: int
-    quarantined: int
-    series: int
-    unmapped: int
-    seconds: float
-    days: tuple[str, ...]
-    remarks: tuple[str, ...]
-    reasons: dict[str, int]
+    format: str = "unknown"
+    digest: str = ""
+    bytes: int = 0
+    kept: int = 0
+    masked: int = 0
+    quarantined: int = 0
+    series: int = 0
+    unmapped: int = 0
+    seconds: float = 0.0
+    days: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+    reasons: dict[str, int] = field(default_factory=dict)
     stored: bool = True
     removed: dict[str, int] = field(default_factory=dict)
 
@@ -58,20 +58,8 @@ class FileReport:
 
 def unread_file(file: ExportFile, problem: str) -> FileReport:
     """Return the report of a file that was not read at all: one quarantined sample stands for it."""
-    nothing = {"bytes": 0, "kept": 0, "masked": 0, "quarantined": 1, "series": 0, "unmapped": 0}
-    return FileReport(
-        file=file.name,
-        source=file.source,
-        format="unknown",
-        digest="",
-        seconds=0.0,
-        days=(),
-        remarks=("not read; what the lake holds of it is unchanged",),
-        reasons={problem: 1},
-        stored=False,
-        removed={},
-        **nothing,
-    )
+    remarks = ("not read; what the lake holds of it is unchanged",)
+    return FileReport(file.name, file.source, quarantined=1, remarks=remarks, reasons={problem: 1}, stored=False)
 
 
 @dataclass(frozen=True)
