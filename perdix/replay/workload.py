@@ -126,6 +126,9 @@ def ingested(job: str, workload: Workload, *, fill_gaps: bool = False) -> Trace:
 
 
 def _trace(name: str, path: Path | str, rows: Rows, notes: list[str], *, fill_gaps: bool) -> Trace:
+    if np.diff(rows.times_s).any() and (np.diff(rows.times_s) <= 0).all():
+        rows = replace(rows, times_s=rows.times_s[::-1], rates=rows.rates[::-1], places=rows.places[::-1])
+        notes = [*notes, "its newest rows come first: read from the last"]
     again = np.append(False, (np.diff(rows.times_s) == 0) & (np.diff(rows.rates) == 0))
     if 0 < again.sum() < len(again) / 3:  # where most moments come twice, they are of two series
         rows = replace(rows, times_s=rows.times_s[~again], rates=rows.rates[~again], places=rows.places[~again])

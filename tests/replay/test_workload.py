@@ -701,6 +701,15 @@ def test_a_time_may_stand_after_its_rate(tmp_path: Path) -> None:
         recorded(written(tmp_path, rows([1, 2], ["2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z"], header="n,when\n")))
 
 
+@pytest.mark.parametrize("header", ["time,in\n", ""])
+def test_a_table_whose_newest_rows_come_first_is_read_from_its_last(tmp_path: Path, header: str) -> None:
+    """As of databases and of logs: it was to be sorted."""
+    times = [f"2026-03-04T11:0{k}:00Z" for k in range(4)]
+    forward, backward = (recorded(written(tmp_path, rows(times[::k], RATES[::k], header=header))) for k in (1, -1))
+    assert backward.digest == forward.digest
+    assert backward.notes == (*forward.notes, "its newest rows come first: read from the last")
+
+
 TABLE = rows([0, 60], [5, 6], header="Zeit,Durchsätze\n")
 
 
