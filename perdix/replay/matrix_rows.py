@@ -39,7 +39,7 @@ def read_matrix(path: Path) -> Rows:
 
     Raises ``SettingsError``, naming the file and the fix: damage, several metrics, negative rates.
     """
-    series = _series(path)
+    series, remarks = _series(path)
     names = sorted({name for name, _ in series})
     if len(names) > 1:
         raise SettingsError(f"{path}: holds {len(names)} metrics ({', '.join(names[:SHOWN])}); export one of them")
@@ -54,7 +54,7 @@ def read_matrix(path: Path) -> Rows:
     labels = [labels for _, labels in series]
     column = f"{what}, the sum over {len(series)} series: {_labels(labels)}" if len(series) > 1 else what
     places = np.arange(1, len(rates) + 1, dtype=np.int64)
-    return Rows(times_ms / 1_000.0, rates, places, column, 0, "sample", dated=True)
+    return Rows(times_ms / 1_000.0, rates, places, column, 0, "sample", dated=True, remarks=remarks)
 
 
 def summed(series: Sequence[Samples]) -> Samples:
@@ -76,8 +76,12 @@ def summed(series: Sequence[Samples]) -> Samples:
     return times_ms, total
 
 
-def _series(path: Path) -> dict[tuple[str, str], Samples]:
-    """Return name and labels -> finite samples in the order of time; of two at one time the last one read."""
+def _series(path: Path) -> tuple[dict[tuple[str, str], Samples], tuple[str, ...]]:
+    """Return name and labels -> finite samples in the order of time; of two at one time the last one read.
+
+    Beside them what is to be said of the whole, in words.
+    """
+    remarks: list[str] = []
     runs: dict[tuple[str, str], list[RawSeries]] = {}
     with Content(path) as content:
         limits = Limits()
@@ -89,6 +93,8 @@ def _series(path: Path) -> dict[tuple[str, str], Samples]:
                 raise SettingsError(f"{path}{place}: {found.reason}{fix}")
             if isinstance(found, RawSeries):
                 runs.setdefault((found.name, _label_text(found)), []).append(found)
+            else:
+                remarks.append(found.text)
     series = {}
     for key, parts in runs.items():
         times = np.concatenate([part.times_ms for part in parts])
@@ -98,7 +104,7 @@ def _series(path: Path) -> dict[tuple[str, str], Samples]:
         if len(times):
             kept, first = np.unique(times, return_index=True)
             series[key] = (kept, values[first])
-    return series
+    return series, tuple(dict.fromkeys(remarks))
 
 
 def _label_text(series: RawSeries) -> str:

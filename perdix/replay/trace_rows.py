@@ -64,6 +64,7 @@ class Rows:
     unit: str = "line"
     dated: bool = False  # whether the times are moments in UTC, not seconds since the trace began
     unread: tuple[str, ...] = ()  # names of the other columns of numbers
+    remarks: tuple[str, ...] = ()  # what an export's server warned of, in words
 
 
 def read_rows(path: Path, step_s: float | None = None) -> Rows:

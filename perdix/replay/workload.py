@@ -100,7 +100,7 @@ def recorded(path: Path, *, fill_gaps: bool = False, step_s: float | None = None
         if step_s is not None:
             raise SettingsError(f"{path}: an export of Prometheus has times; leave --step out")
         rows = read_matrix(path)
-        notes = [f"read from {rows.column}"]
+        notes = [f"read from {rows.column}", *rows.remarks]
     else:
         rows = read_rows(path, step_s)
         others = ", ".join(f"'{name}'" for name in rows.unread)

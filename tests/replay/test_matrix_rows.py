@@ -29,6 +29,14 @@ def exported(folder: Path, *series: tuple[dict[str, str], list[float | str | Non
     return path
 
 
+def test_an_answer_that_may_be_partial_is_noted(tmp_path: Path) -> None:
+    """Its sum was taken for the whole load, without a word."""
+    path = exported(tmp_path, ({}, [10, 20, 30, 40, 50]))
+    path.write_text(json.dumps({**json.loads(path.read_text()), "warnings": ["no store matched"]}))
+    remark = "the server warned that its answer may lack series or samples: no store matched; export it again"
+    assert recorded(path).notes == ("read from an expression", remark)
+
+
 def test_the_series_are_summed_and_it_is_said_which(tmp_path: Path) -> None:
     trace = recorded(exported(tmp_path, ({"topic": "a"}, [10, 20, 30]), ({"topic": "b"}, [1, 2, 3])))
     np.testing.assert_allclose(trace.rates, [11, 22, 33])
