@@ -79,8 +79,8 @@ class PriceList(Strict):
 
     def usable(self, instance_type: str) -> tuple[float, float]:
         """Return the cores and the MB that containers can be given on a host of this type. Raises ``KeyError``."""
-        one = self.instance_types[instance_type]
-        return one.cores * (1.0 - self.reserved.cores_share), one.memory_mb * (1.0 - self.reserved.memory_share)
+        host = self.instance_types[instance_type]
+        return host.cores * (1.0 - self.reserved.cores_share), host.memory_mb * (1.0 - self.reserved.memory_share)
 
     def check_type(self, instance_type: str) -> None:
         """Raise ``SettingsError``, naming the nearest one, for an instance type that is not in the list."""
