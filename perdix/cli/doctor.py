@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import subprocess
 import sys
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
 OF_TRAINING = (("dagster",), ("pmdarima",), ("pyspark",), ("great-expectations",))
 OF_A_CONTROLLER = (("mlflow", "mlflow-skinny"), ("scikit-learn",), ("xgboost", "xgboost-cpu"), ("pandas",))  # either
-_FIX_WITHIN = re.compile(r"; [^;]*'spark' in perdix\.yaml$")  # of a ClusterError
 SHOWN_IN_FULL = 10  # jobs of which every query is shown; of more only what is not well
 
 Check = Callable[[Home, "JobFiles"], Iterator[Finding]]
@@ -245,7 +243,7 @@ def _spark(*_: object) -> Iterator[Finding]:
         local = is_local(load_product_settings().spark.master)
         first = "fix java first; then" if local else "start that cluster, or correct"
         fix = f"{first} 'spark' in {conf_folder() / 'perdix.yaml'}"
-        yield Finding("spark", ok=False, found=_FIX_WITHIN.sub("", last), fix=fix)
+        yield Finding("spark", ok=False, found=last, fix=fix)
         return
     version, python = last.split(maxsplit=1)
     yield Finding("spark", python == sys.executable, f"{version}, workers run {python}", "unset PYSPARK_PYTHON")
@@ -255,7 +253,7 @@ def try_spark() -> None:
     """Run a task on the Spark that is configured; print its version and its workers' Python, or why it cannot be."""
     from perdix.assets.spark.tasks import interpreter, run_tasks
     from perdix.settings.product import load_product_settings
-    from perdix.telemetry.spark.cluster import cause_of
+    from perdix.telemetry.spark.cluster import ClusterError, cause_of
     from perdix.telemetry.spark.session import spark_session
 
     settings = load_product_settings().spark
@@ -263,5 +261,5 @@ def try_spark() -> None:
         spark = spark_session(home(), settings.master, settings.conf, short_lived=True)
         typer.echo(f"{spark.version} {run_tasks(spark, [{}], interpreter)[0].result['python']}")
     except Exception as error:
-        typer.echo(cause_of(error))
+        typer.echo(error.found if isinstance(error, ClusterError) else cause_of(error))
         raise SystemExit(1) from None

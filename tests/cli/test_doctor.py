@@ -307,12 +307,24 @@ def test_a_spark_that_does_not_start_gets_the_fix_of_its_kind(
     (place / "conf").mkdir()
     (place / "conf" / "perdix.yaml").write_text(f"spark: {{master: '{master}'}}\n")
     monkeypatch.setenv("PERDIX_CONF", str(place / "conf"))
-    said = "it does not start; start that cluster, or correct 'spark' in perdix.yaml"
-    ended = subprocess.CompletedProcess([], 1, "", said)
+    ended = subprocess.CompletedProcess([], 1, "", "it does not start")
     monkeypatch.setattr(doctor.subprocess, "run", lambda *_, **__: ended)
     (found,) = doctor._spark()
     assert found.fix.startswith(fix)
     assert found.found == "it does not start"
+
+
+def test_what_keeps_spark_from_starting_is_said_without_a_fix_that_follows_it(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (place / "conf").mkdir()
+    (place / "conf" / "perdix.yaml").write_text("spark: {master: 'spark://127.0.0.1:1'}\n")
+    monkeypatch.setenv("PERDIX_CONF", str(place / "conf"))
+    with pytest.raises(SystemExit):
+        doctor.try_spark()
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.startswith("Spark at spark://127.0.0.1:1 does not answer: ")
+    assert "perdix.yaml" not in line
 
 
 @pytest.mark.parametrize("more", [(), ("--json",)])

@@ -24,7 +24,14 @@ _FAILED_TASK = re.compile(r"most recent failure: .*?\): (.+)")
 
 
 class ClusterError(Exception):
-    """The cluster does not run our tasks; the message says why, as far as Spark tells, and what to look at."""
+    """The cluster does not run our tasks; the message says why, as far as Spark tells, and what to look at.
+
+    ``found``: why alone.
+    """
+
+    def __init__(self, found: str, fix: str = "") -> None:
+        super().__init__(f"{found}; {fix}" if fix else found)
+        self.found = found
 
 
 def is_local(master: str) -> bool:
@@ -39,11 +46,11 @@ def require_master(master: str) -> None:
         try:
             socket.create_connection((host.strip("[]"), int(port)), timeout=ANSWERS_S).close()
         except (OSError, OverflowError, UnicodeError) as error:  # the last: of a name that no host can have
-            why = f"Spark at {master} does not answer: {error}; start that cluster, or correct 'spark' in perdix.yaml"
+            why = f"Spark at {master} does not answer: {error}"
         else:
             return
     if why:
-        raise ClusterError(why)
+        raise ClusterError(why, "start that cluster, or correct 'spark' in perdix.yaml")
 
 
 def require_tasks(spark: SparkSession, within_s: float = FIRST_TASK_S) -> None:

@@ -126,9 +126,8 @@ def spark_session(
     try:
         session = builder.getOrCreate()
     except Exception as error:
-        raise ClusterError(
-            f"Spark at {master} does not start: {cause_of(error).rstrip('.')}; check 'spark' in perdix.yaml"
-        ) from error
+        why = f"Spark at {master} does not start: {cause_of(error).rstrip('.')}"
+        raise ClusterError(why, "check 'spark' in perdix.yaml") from error
     if not is_local(master):
         require_tasks(session)
     return session
