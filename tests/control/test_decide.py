@@ -97,6 +97,15 @@ def test_another_size_supersedes_the_one_under_way() -> None:
     assert decide(Wanting(7), situation(), circumstances(wanted=6)).decision.scale_out == 7
 
 
+def test_what_a_target_tries_to_give_already_is_not_asked_for_again_where_perdix_asks() -> None:
+    """As while a worker that was lost has no place to come back to."""
+    short, wanted = Running(3, 4, settled=True), situation(scale_out=3)
+    assert decide(Wanting(4), wanted, circumstances(running=short, acts=True)).decision.reason is Reason.HOLD_AVOIDED
+    for other in (circumstances(running=short), circumstances(running=short, acts=True, wanted=6)):
+        assert decide(Wanting(4), wanted, other).decision.scale_out == 4
+    assert decide(Wanting(5), wanted, circumstances(running=short, acts=True)).decision.scale_out == 5
+
+
 def test_an_overloaded_job_may_overdraw_its_budget_but_not_to_scale_in() -> None:
     overloaded = situation(workload_per_s=50.0, rescales_today=5)
     assert decide(Wanting(6), overloaded, circumstances()).decision.scale_out == 6
