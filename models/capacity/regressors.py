@@ -2,6 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
+from functools import cached_property
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
@@ -59,32 +60,37 @@ class Linear(Regressor):
     family = "linear"
     notes = "one line per worker, proportional skew; learns on in the loop"
 
-    def __init__(self, model: ScaleOuts, lines: dict[tuple[int, str], Line]) -> None:
+    def __init__(self, model: ScaleOuts, frame: pd.DataFrame) -> None:
         self.model = model
-        self._fits = {key: line.fit() for key, line in lines.items()}
-        self._nearest: dict[int, Line] = {}
-        for (scale_out, _), line in lines.items():
-            self._nearest[scale_out] = self._nearest.get(scale_out, Line()).merge(line)
+        self._frame = frame
 
     @classmethod
     def fit(cls, frame: pd.DataFrame, seed: int) -> Self:  # noqa: ARG003  nothing is random here
         """Fit."""
+        return cls(ScaleOuts.from_features(frame), frame)
+
+    @cached_property
+    def _lines(self) -> dict[tuple[int, str], Line]:
+        """Return the line of each worker at each scale-out: thousands, of which only :meth:`predict` has a use."""
+        cpu, throughput = (self._frame[name].to_numpy(float) for name in ("cpu_load", "throughput_per_s"))
+        rows = self._frame.groupby(["scale_out", "worker"], observed=True).indices
         lines = {
-            (int(cast("int", scale_out)), str(worker)): line
-            for (scale_out, worker), rows in frame.groupby(["scale_out", "worker"], observed=True)
-            if (line := Line.of(rows["cpu_load"], rows["throughput_per_s"], rows["cpu_load"].clip(lower=0))).weight > 0
+            (int(scale_out), str(worker)): Line.of(cpu[at], throughput[at], np.maximum(cpu[at], 0.0))
+            for (scale_out, worker), at in cast("dict[tuple[int, str], NDArray[np.int_]]", rows).items()
         }
-        return cls(ScaleOuts.from_features(frame), lines)
+        return {key: line for key, line in lines.items() if line.weight > 0}
 
     def predict(self, frame: pd.DataFrame) -> Values:
         """Return the worker's own line where it is known at that scale-out, else the mean worker's nearest to it."""
+        together: dict[int, Line] = {}
+        for (scale_out, _), line in self._lines.items():
+            together[scale_out] = together.get(scale_out, Line()).merge(line)
+        fits = {key: line.fit() for key, line in self._lines.items()}
+        mean = {n: line.fit() for n, line in together.items()}
         found = np.empty(len(frame))
-        columns = zip(frame["scale_out"], frame["worker"].astype(str), frame["cpu_load"], strict=True)
+        columns = zip(frame["scale_out"].tolist(), frame["worker"].astype(str), frame["cpu_load"].tolist(), strict=True)
         for row, (scale_out, worker, cpu) in enumerate(columns):
-            fit = self._fits.get((int(scale_out), worker))
-            if fit is None:
-                nearest = min(self._nearest, key=lambda n: (abs(np.log(n / scale_out)), n))
-                fit = self._nearest[nearest].fit()
+            fit = fits.get((scale_out, worker)) or mean[min(mean, key=lambda n: (abs(np.log(n / scale_out)), n))]
             found[row] = fit.predict(cpu)
         return found
 

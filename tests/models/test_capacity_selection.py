@@ -17,6 +17,7 @@ from perdix.models.capacity.cross_validation import (
     minutes_of,
     newest_fold,
 )
+from perdix.models.capacity.line import Line
 from perdix.models.capacity.regressors import FAMILIES, GradientBoosting, Linear, RandomForest, Ratio, XGBoost
 from perdix.models.capacity.scale_outs import ScaleOuts
 from perdix.models.capacity.selection import CapacityCandidate, challenge, select_capacity
@@ -311,3 +312,10 @@ def test_trees_are_asked_for_few_of_thousands_of_workers():
     assert max(asked) <= 100
     assert table[100] == pytest.approx(fitted.table(100)[100])
     assert table[4_321] == pytest.approx(fitted.capacity(4_321), rel=0.01)
+
+
+def test_capacities_need_no_line_of_each_worker(monkeypatch):
+    """Of thousands of workers, lines take longer than all else, and each family is fitted half a dozen times."""
+    expected = Linear.fit(features((3, 6)), 0).table(8)
+    monkeypatch.setattr(Line, "of", None)
+    assert Linear.fit(features((3, 6)), 0).table(8) == expected
