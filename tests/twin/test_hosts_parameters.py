@@ -76,7 +76,7 @@ def test_more_of_a_pattern_begins_with_less_of_it(seconds: int, further: int) ->
     [
         (("memory_mb: 500", "memory_mb: 50000"), "more than a host has"),
         (("[meter]", "[metre]"), "no input 'metre'; known: meter, count"),
-        (("[meter]", "[count]"), "round in a circle: count"),
+        (("[meter]", "[meter, count]"), "round in a circle: count -> count; take"),
         (("count:", "meter:"), "is a sensor and an operator"),
         (("levels: [3]", "levels: [3], walk: {seed: 1}"), "one of both"),
         (("levels: [3]", "level: [3]"), "did you mean 'levels'?"),

@@ -1,5 +1,6 @@
 """What makes the twin of a topology on leased hosts: read from ``conf/topologies/<name>.yaml``."""
 
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Annotated, Self
 
@@ -219,15 +220,11 @@ class Topology(Strict):
         return self
 
     def _no_circle(self) -> None:
-        placed: set[str] = set(self.sensors)
-        left = dict(self.operators)
-        while left:
-            ready = [name for name, operator in left.items() if placed.issuperset(operator.inputs)]
-            if not ready:
-                raise ValueError(f"operators go round in a circle: {', '.join(left)}; take an input away")
-            placed.update(ready)
-            for name in ready:
-                del left[name]
+        try:
+            TopologicalSorter({name: operator.inputs for name, operator in self.operators.items()}).prepare()
+        except CycleError as error:
+            circle = " -> ".join(error.args[1])
+            raise ValueError(f"operators go round in a circle: {circle}; take an input away") from None
 
     def _can_begin(self) -> None:
         hosts, operators = self.hosts, list(self.operators)
