@@ -13,7 +13,7 @@ from perdix.cli.demo.comparison import BEST_FIXED, HOURS, HPA, PERDIX, POLICIES,
 from perdix.cli.output import clock_time
 from perdix.control.explain import Explanation
 from perdix.control.explain_text import sizes_around
-from perdix.replay.canvas import BLUE, GREEN, GREY, ORANGE, RED, canvas, hours_axis, rate_axis, to_png
+from perdix.replay.canvas import BLUE, GREEN, GREY, ORANGE, RED, canvas, hours_axis, legend_below, rate_axis, to_png
 from perdix.scan.page import environment
 from perdix.scan.saving import WorkerPrice, worker_h_per_month
 from perdix.settings.home import Home
@@ -134,14 +134,7 @@ def draw(courses: Mapping[str, Sequence[Course]]) -> Figure:
         for axes in (workload, workers):
             axes.tick_params(labelbottom=False)
     handles, labels = grid[2, 0].get_legend_handles_labels()
-    order = sorted(range(len(labels)), key=lambda at: [*NAMES.values(), "objective"].index(labels[at]))
-    figure.legend(
-        [handles[at] for at in order],
-        [labels[at] for at in order],
-        loc="outside lower center",
-        frameon=False,
-        ncols=3 if len(courses) == 1 else 5,
-        fontsize=9,
-    )
+    named = dict(zip(labels, handles, strict=True))
+    legend_below(figure, [named[name] for name in (*NAMES.values(), "objective") if name in named], fontsize=9)
     figure.align_ylabels()
     return figure
