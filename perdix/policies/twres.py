@@ -68,10 +68,10 @@ class Twres:
                 return hold(
                     self.name, situation, Reason.HOLD_BLIND, why, candidates=examined, memory=evaluated(situation)
                 )
-        elif best <= current <= bounds.maximum and latency_ms > self.options.latency_ms:
+        elif best <= current and latency_ms > self.options.latency_ms:
             best = bounds.clamp(current + 1)
             said += f"; the latency of {latency_ms:,.0f} ms is above {self.options.latency_ms:,.0f} ms: one more"
-            if best == current:
+            if best <= current:
                 most, said = True, f"{said}, but {workers(best)} are the most"
         reason = Reason.SCALE_MAXIMUM if most else Reason.of_change(current, best)
         return Decision(self.name, best, reason, f"{said}.", examined, memory=evaluated(situation))

@@ -47,6 +47,8 @@ def test_a_valid_scale_out_with_a_high_latency_gets_one_more(situate: Situate) -
     most = situate(load=3_500.0, scale_out=12, latency_p95_ms=9_000.0, profiled=profile_of())
     assert (decide(most).scale_out, decide(most).reason) == (12, Reason.SCALE_MAXIMUM)
     assert "above 2,000 ms: one more, but 12 workers are the most." in decide(most).sentence
+    above = decide(situate(load=3_500.0, scale_out=20, latency_p95_ms=9_000.0, profiled=profile_of()))
+    assert (above.scale_out, above.reason) == (12, Reason.SCALE_MAXIMUM), "into the bounds, and no further while slow"
     alone = situate(load=500.0, scale_out=1, latency_p95_ms=500.0, profiled=profile_of())
     assert decide(alone).sentence == "1 worker copes with the projected 500/s."
 
