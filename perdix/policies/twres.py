@@ -68,7 +68,7 @@ class Twres:
                 return hold(
                     self.name, situation, Reason.HOLD_BLIND, why, candidates=examined, memory=evaluated(situation)
                 )
-        elif best <= current and latency_ms > self.options.latency_ms:
+        elif not most and best <= current and latency_ms > self.options.latency_ms:
             best = bounds.clamp(current + 1)
             said += f"; the latency of {latency_ms:,.0f} ms is above {self.options.latency_ms:,.0f} ms: one more"
             if best <= current:

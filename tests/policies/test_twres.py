@@ -36,7 +36,9 @@ def test_the_smallest_that_copes_is_taken_whatever_a_restart_would_need(situate:
 def test_where_none_copes_the_most_is_taken(situate: Situate) -> None:
     decision = decide(situate(load=30_000.0, profiled=profile_of()))
     assert (decision.scale_out, decision.reason) == (12, Reason.SCALE_MAXIMUM)
-    assert "No scale-out copes with the projected 30,000/s; 12 workers are the most" in decision.sentence
+    assert decision.sentence == "No scale-out copes with the projected 30,000/s; 12 workers are the most."
+    slow = decide(situate(load=30_000.0, scale_out=12, latency_p95_ms=9_000.0, profiled=profile_of()))
+    assert (slow.reason, slow.sentence) == (decision.reason, decision.sentence), "the most are said once"
 
 
 def test_a_valid_scale_out_with_a_high_latency_gets_one_more(situate: Situate) -> None:
