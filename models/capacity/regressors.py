@@ -18,8 +18,6 @@ FEATURES = ("cpu_load", "cpu_share", "relative_throughput", "scale_out")
 MOST_ROWS = 2_000  # rows a tree family learns from, every k-th minute; 6,000 score alike in twice the time
 EACH_ASKED = 100  # scale-outs, and workers of one, that trees are asked for one by one; of more only some are
 APART = 1.05  # ratio of neighbours among the greater scale-outs that trees are asked for
-EACH_ASKED = 100  # workers: trees are asked for each of these and each scale-out up to here; beyond, for some
-APART = 1.05  # ratio of the scale-outs beyond that trees are asked for
 NO_EXTRAPOLATION = "trees cannot extrapolate: beyond the throughput that was seen the answer stays flat"
 
 

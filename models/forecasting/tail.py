@@ -19,6 +19,7 @@ from perdix.telemetry.window import Values
 
 EPSILON_S = 1e-6
 NEEDED_COVERAGE = 0.5
+MOST_BYTES = 64_000_000  # of rates in a state: a little text of a stranger may inflate to a thousand times as much
 
 
 @dataclass(frozen=True)
@@ -229,10 +230,14 @@ def _rates(stored: str | Sequence[float | None]) -> Values:
     """Return rates from a state: from text, or from the numbers that version 0.1 wrote."""
     if not isinstance(stored, str):
         return np.array([np.nan if value is None else value for value in stored], dtype=np.float64)
+    inflating = zlib.decompressobj()
     try:
-        planes = np.frombuffer(zlib.decompress(base64.b64decode(stored, validate=True)), dtype=np.uint8)
+        found = inflating.decompress(base64.b64decode(stored, validate=True), MOST_BYTES)
     except zlib.error as error:
         raise ValueError(f"its rates are damaged ({error})") from None
+    if not inflating.eof:
+        raise ValueError(f"its rates are cut off, or more than {MOST_BYTES // 8:,}")
+    planes = np.frombuffer(found, dtype=np.uint8)
     return np.ascontiguousarray(planes.reshape(8, -1).T).view("<f8")[:, 0].astype(np.float64)
 
 

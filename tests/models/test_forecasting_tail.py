@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import base64
 import json
+import zlib
 
 import numpy as np
 import pytest
@@ -8,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdix.models.forecasting.contract import Workload
-from perdix.models.forecasting.tail import Tail
+from perdix.models.forecasting.tail import MOST_BYTES, Tail
 
 
 def seconds(*rates: float, start_s: float = 0.0, step_s: float = 1.0) -> Workload:
@@ -120,7 +122,14 @@ def test_rates_that_were_stored_as_numbers_are_read():
     assert np.array_equal(Tail.from_state(stored).per_s, [1.0, np.nan, 3.0], equal_nan=True)
 
 
+def test_a_little_text_that_would_inflate_to_gigabytes_is_refused():
+    bomb = base64.b64encode(zlib.compress(bytes(MOST_BYTES + 8))).decode()
+    assert len(bomb) < 100_000
+    with pytest.raises(ValueError, match="more than 8,000,000"):
+        Tail.from_state({"start_s": 0.0, "cell_s": 1.0, "end_s": 3.0, "per_s": bomb})
+
+
 @pytest.mark.parametrize("per_s", ["", "AAAA", "%", "eJwDAAAAAAE=", "eJxjZGJmYQUAACgAEA=="])
 def test_rates_that_are_damaged_are_refused(per_s):
-    with pytest.raises(ValueError, match=r"damaged|holds 0 values|base64|reshape"):
+    with pytest.raises(ValueError, match=r"damaged|cut off|holds 0 values|base64|reshape"):
         Tail.from_state({"start_s": 0.0, "cell_s": 1.0, "end_s": 3.0, "per_s": per_s})
