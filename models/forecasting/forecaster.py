@@ -32,6 +32,7 @@ WALK_PER_HORIZON = 3
 WALKED_SHARE = 0.5  # of the history, at most
 FINEST_S = 1.0  # cells of the truth, where steps are not longer
 SCATTER_S = 600.0  # of these, from which it is known how single steps scatter
+MOST_STEPS = 1_000_000  # of a forecast: a week by the second is fewer
 WILDEST = 10.0  # times the highest rate that a member has before it: above, it has run away
 
 
@@ -264,11 +265,14 @@ class Forecaster:
         """Forecast from the end of what was seen, ``ceil(horizon_s / step_s)`` steps (the whole horizon by default).
 
         Where the newest observations are missing, the forecast is made from the newest measurement across the gap.
-        Raises ``ValueError`` when no member can forecast, or when horizon or step are not positive.
+        Raises ``ValueError`` when no member can forecast, when horizon or step are not positive, or for a million steps
+        or more.
         """
         horizon_s = self.horizon_s if horizon_s is None else horizon_s
         if not (horizon_s > 0.0 and step_s > 0.0):
             raise ValueError(f"horizon {horizon_s} s and step {step_s} s must be above zero")
+        if not horizon_s < MOST_STEPS * step_s:  # a served model is asked by anybody
+            raise ValueError(f"horizon {horizon_s:g} s has {MOST_STEPS:,} steps of {step_s:g} s or more; ask for fewer")
         edges_s = step_s * np.arange(int(np.ceil(horizon_s / step_s - 1e-9)) + 1, dtype=np.float64)
         return self.combined(self.projections(edges_s), edges_s)
 

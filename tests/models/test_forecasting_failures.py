@@ -153,6 +153,12 @@ def test_duplicates_and_late_ones_change_nothing():
     assert once.update(newer.part(20, 60)) is once
 
 
+@pytest.mark.parametrize(("horizon_s", "step_s"), [(1e6, 1.0), (1e12, 10.0), (900.0, 1e-300), (float("inf"), 60.0)])
+def test_steps_without_end_are_refused(horizon_s, step_s):
+    with pytest.raises(ValueError, match=r"1,000,000 steps of .* ask for fewer"):
+        fallback(Workload(0.0, 1.0, np.ones(60))).forecast(horizon_s, step_s)
+
+
 def test_the_fallback_answers_whenever_something_was_measured():
     for steep in (np.linspace(1.0, 400.0, 60), np.geomspace(1.0, 1e14, 60), np.array([0.0, 1.0]), np.array([3.0])):
         forecast = fallback(Workload(0.0, 1.0, steep)).forecast(900)
