@@ -7,6 +7,7 @@ from typing import Self
 # What an interval reaches on either side, in standard deviations, to hold the truth in nine cases of ten: measured
 # (decision 58). A normal distribution would ask for 1.64; doubts that are added up are more than what comes of them.
 REACH_SDS = 1.5
+WIDEST = 100.0  # of an interval's reach in logarithms: all that could be, and a number still
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Estimate:
     @classmethod
     def about(cls, scale_out: int, log_per_s: float, log_sd: float, *, seen: bool, basis: str) -> Self:
         """Return the estimate of a capacity by its logarithm and the standard deviation of that."""
-        half = REACH_SDS * log_sd
+        half = min(REACH_SDS * log_sd, WIDEST)
         ends = (math.exp(log_per_s), math.exp(log_per_s - half), math.exp(log_per_s + half))
         return cls(scale_out, *ends, seen=seen, basis=basis)
 

@@ -319,3 +319,9 @@ def test_capacities_need_no_line_of_each_worker(monkeypatch):
     expected = Linear.fit(features((3, 6)), 0).table(8)
     monkeypatch.setattr(Line, "of", None)
     assert Linear.fit(features((3, 6)), 0).table(8) == expected
+
+
+def test_a_job_of_which_four_of_thousands_of_workers_report_is_trained():
+    """Nobody can say what one worker takes: an interval as wide as that is no number that a float holds."""
+    found = select_capacity(features((4,)).assign(scale_out=10_000), 12, families=(Linear,)).model.table(12)
+    assert all(estimate.usable and math.isfinite(estimate.at(3.0)) for estimate in found.values())
