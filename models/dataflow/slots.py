@@ -5,6 +5,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from perdix.models.dataflow.optimal import HIGHEST
+
 TOLERANCE = 1e-9  # relative: a share of instances that was divided and multiplied again
 
 
@@ -42,7 +44,7 @@ def fitted_to_slots(
         return Fitted(dict(wanted))
     if slots < 1:
         raise ValueError(f"{slots} slots; give 1 or more, or none where there is no limit")
-    needs = {name: unrounded[name] for name in wanted if unrounded.get(name, 0.0) > 0}
+    needs = {name: min(unrounded[name], HIGHEST) for name in wanted if unrounded.get(name, 0.0) > 0}
     kept = {name: n for name, n in wanted.items() if name not in needs}
     least = {name: min((least or {}).get(name, 1), wanted[name]) for name in needs}
     if shared:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -86,3 +88,10 @@ def test_no_other_dealing_lets_more_through(needs: dict[str, float], slots: int,
     # to let more through, every operator at that share needs one more: there is no room for those
     better = {name: int(share * need * (1 + 1e-9)) + 1 for name, need in needs.items()}
     assert (max(better.values()) if shared else sum(better.values())) > slots or share >= 1
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_need_without_end_gets_the_slots_that_are_left(shared: bool) -> None:
+    fitted = fitted_to_slots({"a": 1_000_000, "b": 4}, {"a": math.inf, "b": 4.0}, 10, shared=shared)
+    assert fitted.parallelism == ({"a": 10, "b": 1} if shared else {"a": 9, "b": 1})
+    assert "a is the narrowest place" in fitted.reason
