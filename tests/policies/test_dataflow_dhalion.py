@@ -246,6 +246,14 @@ def test_blind() -> None:
     assert dhalion().decide(replace(situation({}), windows={})).reason is Reason.HOLD_BLIND
 
 
+def test_a_count_that_cannot_be_is_not_remembered() -> None:
+    now = situation({"split": 0.5})
+    broken = replace(now.windows["count"], processed=np.array([math.inf] * now.windows["count"].instances))
+    decision = dhalion().decide(replace(now, windows={**now.windows, "count": broken}))
+    assert decision.reason is Reason.SCALE_OUT
+    json.dumps(dict(decision.memory), allow_nan=False)
+
+
 def test_memory_may_be_broken() -> None:
     good = dict(dhalion().decide(situation({"split": 0.5})).memory)
     for key in good:

@@ -316,4 +316,4 @@ def _held_back(situation: DataflowSituation, name: str, noise: float) -> float:
 
 def _processed_per_s(situation: DataflowSituation, name: str) -> float:
     window = situation.windows.get(name)
-    return 0.0 if window is None else float(np.nansum(window.processed)) / window.window_s
+    return 0.0 if window is None else float(window.processed[np.isfinite(window.processed)].sum()) / window.window_s
