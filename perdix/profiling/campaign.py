@@ -56,6 +56,10 @@ class _Run:
         return self.deployment.scale_out
 
     @property
+    def size(self) -> str:
+        return workers(self.scale_out)
+
+    @property
     def worker_s(self) -> float:
         return self.scale_out * ((self.ended_s or self.deployment.now_s) - self.began_s)
 
@@ -89,7 +93,10 @@ def profile(
                     ends.callback(_end, run)
                     runs.append(run)
             _drive(runs, plan, on_progress)
-    refusals = [f"{', '.join(map(str, some))} workers could not be deployed: {why}" for why, some in refused.items()]
+    refusals = [
+        f"{', '.join([*map(str, some[:-1]), workers(some[-1])])} could not be deployed: {why}"
+        for why, some in refused.items()
+    ]
     highest = _highest_rates(runs)
     return _profile_of(job, runs, highest, [*refusals, *notes, *(note for run in runs for note in run.notes)])
 
@@ -110,7 +117,7 @@ def _drive(runs: Sequence[_Run], plan: Plan, on_progress: Callable[[Progress], N
     for run in runs:
         if run.ended_s is None:
             highest = plan.rate_per_s(plan.most_steps - 1)
-            run.notes.append(f"{run.scale_out} workers kept up with every rate up to {highest:,.0f}/s; raise --step")
+            run.notes.append(f"{run.size} kept up with every rate up to {highest:,.0f}/s; raise --step")
         _end(run)
 
 
@@ -130,7 +137,7 @@ def _measured(run: _Run, plan: Plan, step: int) -> Measured | None:
     try:
         return run.deployment.measure(plan.rate_per_s(step), plan.settle_s, plan.measure_s)
     except DeploymentError as error:
-        run.notes.append(f"{run.scale_out} workers at {plan.rate_per_s(step):,.0f}/s: {error}")
+        run.notes.append(f"{run.size} at {plan.rate_per_s(step):,.0f}/s: {error}")
         return None
 
 
@@ -138,10 +145,10 @@ def _fail(run: _Run, within_s: int) -> None:
     try:
         run.downtime_s = run.deployment.fail(within_s)
     except DeploymentError as error:
-        run.notes.append(f"{run.scale_out} workers could not be made to fail: {error}")
+        run.notes.append(f"{run.size} could not be made to fail: {error}")
         return
     if run.downtime_s is None:
-        run.notes.append(f"{run.scale_out} workers did not come back within {within_s} s of a failure")
+        run.notes.append(f"{run.size} did not come back within {within_s} s of a failure")
 
 
 def _judged(active: Sequence[_Run], measured: Mapping[int, Measured | None], plan: Plan, step: int) -> None:
@@ -160,12 +167,12 @@ def _judged(active: Sequence[_Run], measured: Mapping[int, Measured | None], pla
             _end(run)
             continue
         if not (math.isfinite(one.throughput_per_s) and one.throughput_per_s > 0.0):
-            run.notes.append(f"{run.scale_out} workers at {rate_per_s:,.0f}/s showed no throughput")
+            run.notes.append(f"{run.size} at {rate_per_s:,.0f}/s showed no throughput")
             _end(run)
             continue
         if math.isnan(one.latency_ms) and not run.points:
             run.notes.append(
-                f"{run.scale_out} workers at {rate_per_s:,.0f}/s showed no latency ({metrics.LATENCY.name}); "
+                f"{run.size} at {rate_per_s:,.0f}/s showed no latency ({metrics.LATENCY.name}); "
                 "perdix doctor names the fix"
             )
             _end(run)
@@ -185,7 +192,7 @@ def _end(run: _Run) -> None:
     try:
         run.deployment.delete()
     except DeploymentError as error:
-        run.notes.append(f"{run.scale_out} workers could not be deleted: {error}; delete the deployment by hand")
+        run.notes.append(f"{run.size} could not be deleted: {error}; delete the deployment by hand")
 
 
 def restore(
@@ -231,7 +238,7 @@ def _highest_rates(runs: Sequence[_Run]) -> dict[int, float]:
         if found[run.scale_out] < FAR_BELOW * float(HighestRates.fit(others).per_s(run.scale_out)):
             odd.add(run.scale_out)
             run.notes.append(
-                f"{run.scale_out} workers at {run.points[-1].rate_per_s:,.0f}/s were slow, but kept up with far less "
+                f"{run.size} at {run.points[-1].rate_per_s:,.0f}/s were slow, but kept up with far less "
                 "than others lead to expect: their highest rate is not known; profile them again"
             )
     return {n: per_s for n, per_s in found.items() if n not in odd}

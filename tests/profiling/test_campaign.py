@@ -279,6 +279,12 @@ class TestWhatGoesWrong:
         assert found.notes == ("8 workers at 55,000/s showed no throughput",)
         assert set(found.maximum_per_s) == {2, 4}
 
+    def test_one_worker_is_singular(self) -> None:
+        silent = spoilt(of_1={"silent_from": 0.0})
+        assert profiled(silent, Plan((1, 4))).notes[0] == "1 worker at 20,000/s showed no throughput"
+        refused = Fakes(refused={1: DeploymentError("no slots")})
+        assert profiled(refused, Plan((1, 4))).notes == ("1 worker could not be deployed: no slots",)
+
     def test_where_all_stand_still_nothing_was_measured(self) -> None:
         """T_max of 0 was kept, and no picture could be drawn of it: a traceback in place of a profile."""
         stands = {"silent_from": 0.0, "silence": Measured(0.0, CALM_MS, 10_000.0)}
