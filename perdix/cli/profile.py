@@ -43,7 +43,7 @@ def profile(
             "--step",
             help="First rate and distance of rates, records/s.",
             show_default="twenty rates to the most that the twin takes",
-            min=0,
+            min=0.001,
             max=1e12,
         ),
     ] = None,

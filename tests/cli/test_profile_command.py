@@ -158,3 +158,9 @@ def test_what_a_user_gets_wrong_is_said_before_anything_is_begun(
     assert words in said
     assert "Traceback" not in said
     assert not (tmp_path / "home" / "dagster").exists(), "no stream job of that name is left behind"
+
+
+def test_a_step_of_nothing_is_refused_and_not_taken_for_the_usual_one() -> None:
+    answer = CliRunner().invoke(app, ["profile", "nosuch", "--step", "0"])
+    assert answer.exit_code == 2
+    assert "0.001" in answer.output
