@@ -411,6 +411,30 @@ def test_values_beside_a_value_are_series_of_a_wide_table(read, cell):
     assert {"column": "Value"} in [dict(s.series.labels) for s in named]
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        lambda k: "warn" if k % 50 == 7 else "ok",
+        lambda k: ("Mon", "Tue", "Wed")[k // 40 % 3],
+        lambda k: "" if k else "begins",
+    ],
+)
+def test_a_text_that_accompanies_values_cuts_them_into_no_series(read, said):
+    """They were summed as if those of each text were measured all the time."""
+    rows = [f"{1677064200 + 60 * k},5,{said(k)}\n" for k in range(240)]
+    named, reading = read("".join(["ts,value,status\n", *rows]).encode(), "workload.csv")
+    assert [(dict(s.series.labels), len(s.series)) for s in named] == [({}, 240)]
+    assert reading.remarks == ["column 'status' is left out: it does not distinguish series"]
+
+
+@pytest.mark.parametrize(("first", "apart_s"), [(0, 0), (0, 7), (95, 0)])
+def test_a_text_of_series_that_are_measured_apart_or_seldom_is_a_label(read, first, apart_s):
+    rows = [(1677064200 + 60 * k + at * apart_s, "ab"[at]) for k in range(99) for at in (0, 1) if k >= first or not at]
+    text = "ts,feed,value\n" + "".join(f"{at},{feed},5\n" for at, feed in rows)
+    named, _ = read(text.encode(), "workload.csv")
+    assert {s.series.labels["feed"] for s in named} == {"a", "b"}
+
+
 def test_what_pandas_melts_is_a_long_table(read):
     named, _ = read(b"time,variable,value\n1677064200,cpu_load,0.5\n1677064200,scale_out,2\n")
     assert [s.series.metric for s in named] == ["cpu_load", "scale_out"]

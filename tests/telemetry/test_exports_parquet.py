@@ -206,6 +206,13 @@ def test_a_table_of_one_metric_needs_no_name(read):
     assert (named, reading.quarantined[0].reason[:28]) == ([], "Parquet without the columns ")
 
 
+def test_a_text_that_accompanies_values_cuts_them_into_no_series(read):
+    """As in CSV."""
+    said = ["warn" if k % 50 == 7 else "ok" for k in range(240)]
+    named, _ = read(written(ts=[T0 + 60_000 * k for k in range(240)], status=said, value=[5.0] * 240))
+    assert [(dict(s.series.labels), len(s.series)) for s in named] == [({}, 240)]
+
+
 def test_labels_of_any_form(read):
     as_map = pa.array([[("pod", "a")], [("pod", "b")], None, []], pa.map_(pa.string(), pa.string()))
     as_text = pa.array(['{"pod": "a"}', '{"pod": "b"}', None, "no json"])

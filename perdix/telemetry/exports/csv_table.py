@@ -199,7 +199,7 @@ class CsvReader:
             return found
         self._unjudged -= columns.keys()
         rest = [[cells[at] for cells in rows] for at in sorted(labels - self._out - columns.keys())]
-        numbers = {at for at, cells in columns.items() if _may_measure(cells)}
+        numbers = {at for at, cells in columns.items() if header.name is None or _may_measure(cells)}
         names = [""] * len(rows) if header.name is None else [cells[header.name] for cells in rows]
         return found | no_labels(columns, names, times.times_ms, rest, numbers)
 

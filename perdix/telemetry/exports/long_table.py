@@ -29,7 +29,8 @@ def no_labels(
     while the time of a series goes on, as no label does but one that numbers series which are measured in turn.
 
     ``columns``: possible labels; ``names``: of the metrics; ``labels``: columns that are labels.
-    ``numbers``: columns that may as well be counts.
+    ``numbers``: columns that may as well be counts, or texts that only say how it went, such as ``ok``; of the latter
+    none without which any two rows are the same.
     """
     cells = {column: _codes(some) for column, some in columns.items()}
     values = {column: some.max() + 1 for column, some in cells.items()}
@@ -45,8 +46,9 @@ def no_labels(
             continue
         without = _joined(of_metric, at, *certain, *others)
         with_it = _joined(without, cells[column])
-        enough = DISTINGUISHED * _distinct(with_it, of_metric)
-        if (_distinct(without, of_metric) > enough).all():
+        text = not key and all(number(cell) is None for cell in set(columns[column]))
+        enough = (1.0 if text else DISTINGUISHED) * _distinct(with_it, of_metric)
+        if (_distinct(without, of_metric) >= enough).all():
             found.add(column)
     return found
 

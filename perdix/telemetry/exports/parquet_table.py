@@ -135,7 +135,11 @@ def _no_labels(batch: pa.RecordBatch, columns: _Columns, times: Times, judged: s
     names = _names(batch, columns).to_pylist()
     cells = {label: _as_text(batch[label]).to_pylist() for label in columns.labels}
     kinds = pa.types
-    numbers = {label for label in judged if kinds.is_integer(batch[label].type) or kinds.is_floating(batch[label].type)}
+    numbers = {
+        label
+        for label in judged
+        if not columns.name or kinds.is_integer(batch[label].type) or kinds.is_floating(batch[label].type)
+    }
     rest = [cells.pop(label) for label in columns.labels if label not in judged]
     return no_labels(cells, names, times.times_ms, rest, numbers)
 
