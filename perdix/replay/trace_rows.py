@@ -30,7 +30,7 @@ from perdix.telemetry.window import Values
 
 SEPARATORS = ",;|\t"
 ABOVE = re.compile(r"\s*(?:(?:sep=|#(?:group|datatype|default),).*\n)+")  # titles: of Grafana for Excel, and InfluxDB
-EXPOSED = re.compile(r"\s*(?:# (?:HELP|TYPE|UNIT) |[\w:]*\{[^}\n]*\}\s)")
+EXPOSED = re.compile(r"\s*(?:# (?:HELP|TYPE|UNIT) |[\w:]*\{[^}\n]*\}[ \t]+[-+.\dNI])")
 RATES = ("tuples_per_second", "records_per_second", "per_s", "rate")
 NUMBERS = ("", "step", "steps", "index", "idx", "i", "n", "row", "unnamed: 0", "__index_level_0__")  # of rows
 COUNTS = ("n", "step", "steps")  # those of them that may as well be the number of something else

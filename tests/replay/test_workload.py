@@ -713,6 +713,16 @@ def test_a_table_whose_newest_rows_come_first_is_read_from_its_last(tmp_path: Pa
 TABLE = rows([0, 60], [5, 6], header="Zeit,Durchsätze\n")
 
 
+@pytest.mark.parametrize("separator", [None, "\t"])
+def test_a_title_may_be_a_series_of_prometheus(tmp_path: Path, separator: str | None) -> None:
+    path = tmp_path / "trace.csv"
+    times = [f"{separator}{60 * k}" if separator else "" for k in range(200)]
+    header = f'rate{{job="ads"}}{separator}time' if separator else 'rate{job="ads"}'
+    path.write_text("\n".join([header, *(f"{5 + k % 3}{time}" for k, time in enumerate(times))]))
+    trace = recorded(path, step_s=None if separator else 60.0)
+    assert trace.peak == 7.0
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [
