@@ -461,6 +461,9 @@ def test_labels_of_a_long_table_may_be_json_in_one_column(read):
     ]
     named, _ = read(b"ts,metric,labels,value\n1677064200,cpu_load,no json,0.5\n1677064200,cpu_load,[1],0.5\n")
     assert [dict(s.series.labels) for s in named] == [{"labels": "no json"}, {"labels": "[1]"}]
+    deep = b"[" * 20_000
+    named, _ = read(b"ts,metric,labels,value\n1677064200,cpu_load," + deep + b",0.5\n")
+    assert [dict(s.series.labels) for s in named] == [{"labels": deep.decode()}]
 
 
 @pytest.mark.parametrize(

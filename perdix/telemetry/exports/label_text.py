@@ -54,7 +54,7 @@ def label_map(cell: Any) -> dict[str, str]:
         found = json.loads(cell) if isinstance(cell, str) else cell
         pairs = found.items() if isinstance(found, Mapping) else found
         return {str(key): str(value) for key, value in pairs if value is not None}
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RecursionError):
         return {LABELS: str(cell)}
 
 
