@@ -206,6 +206,12 @@ def test_a_table_of_one_metric_needs_no_name(read):
     assert (named, reading.quarantined[0].reason[:28]) == ([], "Parquet without the columns ")
 
 
+def test_a_label_may_have_no_title(read):
+    columns = {"ts": [T0, T0], "metric": ["cpu_load"] * 2, "value": [0.5, 0.6], "": ["a", "b"]}
+    named, _ = read(written(**columns))
+    assert [dict(s.series.labels) for s in named] == [{"": "a"}, {"": "b"}]
+
+
 def test_a_text_that_accompanies_values_cuts_them_into_no_series(read):
     """As in CSV."""
     said = ["warn" if k % 50 == 7 else "ok" for k in range(240)]

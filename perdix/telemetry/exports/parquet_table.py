@@ -64,8 +64,9 @@ def read_parquet(content: Content, limits: Limits, timezone: str) -> Iterator[Ra
             yield Quarantined(columns, samples=max(1, opened.metadata.num_rows))
             return
         unjudged = {label for label in columns.labels if label.lower() not in {*ALWAYS_LABELS, LABELS}}
-        wanted = [columns.time, columns.value, columns.name, *columns.labels, *columns.clock]
-        for batch in opened.iter_batches(_BATCH_ROWS, columns=list(dict.fromkeys(filter(None, wanted)))):
+        named = [] if columns.name is None else [columns.name]
+        wanted = [columns.time, columns.value, *named, *columns.labels, *columns.clock]
+        for batch in opened.iter_batches(_BATCH_ROWS, columns=list(dict.fromkeys(wanted))):
             times = _of_two_columns(batch, columns, timezone) or _times(batch[columns.time], timezone)
             local |= times.local
             out |= {label for label in unjudged if _has_fractions(batch[label])}
