@@ -30,7 +30,7 @@ def ramp(name="cpu_load", count=50, **labels):
         (b"PK\x03\x04\x14\x00", "zip"),
         (b"\x28\xb5\x2f\xfd\x00", "zstd"),
         ('{"status":"success"}'.encode("utf-16"), "UTF-16"),
-        (b"\x00\x01\x02binary", "binary"),
+        (b"\x00\x01\x02binary", "binary content of no known format; export it as CSV or Parquet"),
         (b"hello, this is a note\nand no export\n", "none of the known formats"),
         (b"job,entered\nstop-table,1700000000\n", "none of the known formats"),
         (b"Hour Index,Users\n0000,5\n", "none of the known formats"),

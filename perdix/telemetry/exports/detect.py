@@ -71,7 +71,7 @@ def foreign(head: bytes) -> str:
     if text.startswith(b"<"):
         return "an HTML or XML page (a login or error page was saved?); export again and look at the answer"
     first = text.partition(b"\n")[0]  # zeros further on may be what a crash left of the last block
-    return "binary content of no known format" if _CONTROL.search(first[:4096]) else ""
+    return "binary content of no known format; export it as CSV or Parquet" if _CONTROL.search(first[:4096]) else ""
 
 
 def _lines(lines: list[bytes]) -> Format | str:
