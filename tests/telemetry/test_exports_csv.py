@@ -435,6 +435,11 @@ def test_a_text_of_series_that_are_measured_apart_or_seldom_is_a_label(read, fir
     assert {s.series.labels["feed"] for s in named} == {"a", "b"}
 
 
+def test_a_value_beside_a_column_titled_as_a_metric_makes_no_long_table(read):
+    named, _ = read(b"ts,value,latency_p95_ms,status\n1677064200,0.5,120,ok\n1677064215,0.5,130,ok\n")
+    assert [(s.series.metric, len(s.series)) for s in named] == [("value", 2), ("latency_p95_ms", 2)]
+
+
 def test_what_pandas_melts_is_a_long_table(read):
     named, _ = read(b"time,variable,value\n1677064200,cpu_load,0.5\n1677064200,scale_out,2\n")
     assert [s.series.metric for s in named] == ["cpu_load", "scale_out"]

@@ -34,6 +34,7 @@ from perdix.telemetry.exports.time_text import (
     places,
     time_column,
 )
+from perdix.telemetry.metrics import CANONICAL
 
 COLUMN = "column"  # the label that keeps a plain column header
 NAME_NAMES = ("metric", "__name__", "metric_name", "series", "variable", "name")  # the first of them that is there
@@ -80,7 +81,8 @@ def parse_header(line: bytes, row: bytes = b"") -> Header | None:
         if len(columns) < 2 or time is None:
             continue
         others = (both for at, both in enumerate(zip(columns, cells, strict=False)) if at not in (time, value))
-        long = value is not None and (name is not None or any(starmap(_names_series, others)))
+        wide = name is None and not CANONICAL.keys().isdisjoint(columns)
+        long = value is not None and not wide and (name is not None or any(starmap(_names_series, others)))
         return Header(columns, delimiter, time, *((value, name) if long else ()))
     return None
 
