@@ -123,7 +123,7 @@ class Course:
         ``means``: whether the stop's end shows that rates are means; its beginning shows it where it is in a step.
         """
         at_s, step_s = float(self.times_s[first]), self._usual_step_s
-        before_s = float(self.times_s[first - 1]) if first else max(self.at_s, at_s - step_s)
+        before_s = float(self.times_s[first - 1]) if first else self.at_s
         worked = self._worked_until(first)
         if at_s - before_s <= 1.5 * step_s and (means or _within_a_step(worked)):
             return max(self.at_s, at_s - step_s * (len(worked) - float(worked.sum())))

@@ -212,6 +212,28 @@ def test_metrics_that_are_missing_as_a_stop_begins_or_ends_make_it_no_shorter(hi
     assert outcome.recovery_s == pytest.approx(columns[4] - 400, abs=6)
 
 
+def of_means(stop_s, down_s, hidden=(0.0, 0.0), noise=()):
+    """Return what is made of rates that are means over 15 s, those of a span missing, and the first ones multiplied."""
+    times, done, waiting = np.arange(900), np.empty(900), 0.0
+    for at in times:
+        done[at] = 0.0 if stop_s <= at < stop_s + down_s else min(2_000.0, 1_000.0 + waiting)
+        waiting += 1_000.0 - done[at]
+    ends, means = np.arange(15.0, 901.0, 15.0), done.reshape(-1, 15).mean(axis=1)
+    means[: len(noise)] *= noise
+    kept = (ends <= hidden[0]) | (ends > hidden[1])
+    normal = Normal(Moments(100.0, 0.0, 100.0 * 30.0**2), newest_s=0.0)
+    return RecoveryWatch(0.0, normal).observe(ends[kept], np.full(kept.sum(), 1_000.0), means[kept]).outcome
+
+
+@pytest.mark.parametrize("down_s", [41, 43, 44, 56])
+def test_a_stop_that_is_missing_from_the_action_on_began_with_it(down_s):
+    """It was taken to begin within the step of the first sample there is, at its end."""
+    outcome = of_means(stop_s=3, down_s=down_s, hidden=(0.0, 15.0 * (down_s // 15)))
+    assert outcome.stopped_s == 0.0
+    if down_s in (43, 44):  # of the others, the first sample is the mean of a stop and of work
+        assert outcome.downtime_s == pytest.approx(3 + down_s, abs=1.5)
+
+
 def test_a_stop_hidden_in_a_gap_is_told_by_the_surplus_after_it():
     columns = job(down=40)
     throughput = columns[2].copy()
