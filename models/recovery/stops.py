@@ -280,17 +280,20 @@ class Course:
         """Return the downtime that would have left as much undone: for metrics that average a stop into a dip.
 
         The dip's last sample and the next one may hold work at the pace of catching up. Where the dip is a single
-        sample, how much of that is in it is not known.
+        sample, how much of that is in it is not known. Metrics that are missing in the dip or at its end count as the
+        sample before them: a stop hides them more often than what follows it.
         """
         lacks = self._lacks[part]
         caught = np.flatnonzero(self.missing[part] <= self.threshold[part])
         last = max(int(caught[0]) - 1, 0) if len(caught) else len(lacks) - 1
+        missing_s = np.diff(self.times_s[part])[: last + 1] - self._steps_s[part][1 : last + 2]
+        hidden_s = lacks[: len(missing_s)] @ missing_s
         idle, rest = 1.0 - self._worked_from(part.start + last)
         if last > 0:
             lacks[last] = idle
         elif not rest:
             lacks[last] = (lacks[last] + idle) / 2
-        return float(lacks[: last + 1] @ self._steps_s[part][: last + 1] + self._usual_step_s * rest)
+        return float(lacks[: last + 1] @ self._steps_s[part][: last + 1] + self._usual_step_s * rest + hidden_s)
 
     def _window(self, index: int) -> NDArray[np.int64] | None:
         """Return the indices of the settling time that starts at ``index``; ``None`` before it is over."""

@@ -234,6 +234,13 @@ def test_a_stop_that_is_missing_from_the_action_on_began_with_it(down_s):
         assert outcome.downtime_s == pytest.approx(3 + down_s, abs=1.5)
 
 
+@pytest.mark.parametrize("down_s", [40, 50])
+def test_metrics_that_are_missing_in_a_dip_count_as_the_sample_before_them(down_s):
+    """That sample is the mean of a stop and of work, and so shows no standstill; what was missing counted nothing."""
+    outcome = of_means(stop_s=36, down_s=down_s, hidden=(45.0, 15.0 * ((36 + down_s) // 15)))
+    assert 0.6 * down_s < outcome.downtime_s <= down_s
+
+
 def test_a_stop_hidden_in_a_gap_is_told_by_the_surplus_after_it():
     columns = job(down=40)
     throughput = columns[2].copy()
