@@ -284,8 +284,10 @@ class Course:
         sample before them: a stop hides them more often than what follows it.
         """
         lacks = self._lacks[part]
-        caught = np.flatnonzero(self.missing[part] <= self.threshold[part])
-        last = max(int(caught[0]) - 1, 0) if len(caught) else len(lacks) - 1
+        deepest = int(lacks.argmax())  # of samples within noise, one may go before the dip, or lie in it
+        level = np.flatnonzero(self.missing[part][deepest:] <= 0.0)
+        until = deepest + int(level[0]) if len(level) else len(lacks)
+        last = int(np.flatnonzero((self.missing > self.threshold)[part][:until]).max(initial=deepest))
         missing_s = np.diff(self.times_s[part])[: last + 1] - self._steps_s[part][1 : last + 2]
         hidden_s = lacks[: len(missing_s)] @ missing_s
         idle, rest = 1.0 - self._worked_from(part.start + last)

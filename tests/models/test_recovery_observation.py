@@ -212,14 +212,13 @@ def test_metrics_that_are_missing_as_a_stop_begins_or_ends_make_it_no_shorter(hi
     assert outcome.recovery_s == pytest.approx(columns[4] - 400, abs=6)
 
 
-def of_means(stop_s, down_s, hidden=(0.0, 0.0), noise=()):
-    """Return what is made of rates that are means over 15 s, those of a span missing, and the first ones multiplied."""
+def of_means(stop_s, down_s, hidden=(0.0, 0.0)):
+    """Return what is made of rates that are means over 15 s, those of a span missing."""
     times, done, waiting = np.arange(900), np.empty(900), 0.0
     for at in times:
         done[at] = 0.0 if stop_s <= at < stop_s + down_s else min(2_000.0, 1_000.0 + waiting)
         waiting += 1_000.0 - done[at]
     ends, means = np.arange(15.0, 901.0, 15.0), done.reshape(-1, 15).mean(axis=1)
-    means[: len(noise)] *= noise
     kept = (ends <= hidden[0]) | (ends > hidden[1])
     normal = Normal(Moments(100.0, 0.0, 100.0 * 30.0**2), newest_s=0.0)
     return RecoveryWatch(0.0, normal).observe(ends[kept], np.full(kept.sum(), 1_000.0), means[kept]).outcome
@@ -239,6 +238,16 @@ def test_metrics_that_are_missing_in_a_dip_count_as_the_sample_before_them(down_
     """That sample is the mean of a stop and of work, and so shows no standstill; what was missing counted nothing."""
     outcome = of_means(stop_s=36, down_s=down_s, hidden=(45.0, 15.0 * ((36 + down_s) // 15)))
     assert 0.6 * down_s < outcome.downtime_s <= down_s
+
+
+@pytest.mark.parametrize(("around", "down_s"), [([940.0, 970.0, 550.0], 8.0), ([550.0, 960.0, 550.0], 14.0)])
+def test_a_dip_ends_with_what_is_caught_up_and_not_with_a_sample_within_noise(around, down_s):
+    """A sample as deep as noise may be goes before a dip, or lies in it: what followed was left out."""
+    done = np.array([1_000.0, 1_000.0, *around, 1_150.0, 1_200.0, *[1_000.0] * 30])
+    times = 15.0 * np.arange(1, len(done) + 1)
+    normal = Normal(Moments(100.0, 0.0, 100.0 * 30.0**2), newest_s=0.0)
+    outcome = RecoveryWatch(0.0, normal).observe(times, np.full(len(done), 1_000.0), done).outcome
+    assert outcome.downtime_s == pytest.approx(down_s, abs=2.0)
 
 
 def test_a_stop_hidden_in_a_gap_is_told_by_the_surplus_after_it():
