@@ -225,8 +225,8 @@ def looking_within_its_file(job: Job, loop: Executor) -> Iterator[Look]:
     return looks(job, ds2(), lambda: loop.job.bounds, interval_s=30.0, carry_out=loop.carry_out, sleep=job.sleep)
 
 
-def of_bounds(loop: Executor, maximum: int) -> None:
-    loop.job = loop.job.model_copy(update={"bounds": Bounds(minimum=1, maximum=maximum)})
+def of_bounds(loop: Executor, maximum: int, minimum: int = 1) -> None:
+    loop.job = loop.job.model_copy(update={"bounds": Bounds(minimum=minimum, maximum=maximum)})
 
 
 def test_what_was_refused_is_not_asked_for_outside_bounds_that_changed_since(store: StateStore) -> None:
@@ -533,6 +533,21 @@ def test_no_bar_keeps_an_operator_above_bounds_that_were_lowered(store: StateSto
     loop = acting(job, store)
     of_bounds(loop, 4)
     assert next(looking_within_its_file(job, loop)).done
+
+
+def test_what_flink_refuses_is_asked_for_once_an_hour_though_the_bounds_ask_for_more(store: StateStore) -> None:
+    class Small(Job):
+        def scale_operators(
+            self, parallelism: Mapping[str, int], idempotency_key: str, guard: Guard = unguarded
+        ) -> Running:
+            super().scale_operators({}, idempotency_key, guard)
+            raise TargetError("400: a maximum parallelism of 6", retriable=False)
+
+    job = Small(lines_per_s=100.0, parallelism={"source": 8, "count": 4})
+    loop = acting(job, store)
+    of_bounds(loop, 12, minimum=8)
+    list(islice(looking(job, Wishes({"count": 8}), loop.job.bounds, carry_out=loop.carry_out), 100))
+    assert len(job.asked) == 1
 
 
 def test_what_cannot_be_kept_is_not_asked_for(store: StateStore) -> None:

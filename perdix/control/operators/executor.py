@@ -300,17 +300,19 @@ class Executor:
     def _held_back(self, at_s: float, runs: Mapping[str, int], changes: Mapping[str, int]) -> str | None:
         """Return why nothing may be changed now, in words; ``None``: nothing against it.
 
-        What the bounds forbid goes whatever turned out badly, and beyond the day's rescales once an hour.
+        What is above the bounds goes whatever turned out badly; what is outside them, beyond the day's rescales once an
+        hour. More than Flink can give is asked for as seldom where the bounds ask for it.
         """
-        outside = any(self.job.bounds.clamp(runs[name]) != runs[name] for name in changes)
-        for size in () if outside else self._avoided(at_s):
+        allowed = self._allowed({name: runs[name] for name in changes})
+        above = any(count < runs[name] for name, count in allowed.items())
+        for size in () if above else self._avoided(at_s):
             grown = (count for name, count in changes.items() if name in size.mix and count > runs[name])
             newly = agrees({**runs, **changes}, size.mix) and not agrees(runs, size.mix)
             if max(grown, default=0) >= size.scale_out if size.and_above else newly:
                 return f"{size.why}; not tried again for a while"
         most = self.job.objectives.rescales_per_day
         last_s, made = self.store.ledger.rescales(self._name, at_s - DAY_S, at_s + CLOCK_BACK_S)
-        overdrawn = outside and most > 0 and (last_s is None or at_s - last_s >= OVERDRAWN_S)
+        overdrawn = not agrees(runs, allowed) and most > 0 and (last_s is None or at_s - last_s >= OVERDRAWN_S)
         if made >= most and not overdrawn:
             return f"objectives.rescales_per_day is {most}, and as many were made within a day"
         return None
