@@ -232,7 +232,7 @@ class Course:
             begins, last = part.start + first, part.start + first + int(within[-1])
             means = _within_a_step(self._worked_until(begins)) or _within_a_step(self._worked_from(last))
             began_s = float(self.times_s[begins]) if hidden and not first else self._began_s(begins, means=means)
-            total_s += self._ended_s(last, means=means) - began_s
+            total_s += max(self._ended_s(last, means=means) - began_s, 0.0)  # samples may come closer than usual
         return total_s
 
     def caught_up_s(self, index: int, since: int) -> float:

@@ -193,6 +193,15 @@ def test_whatever_was_measured_a_stop_lies_within_what_was_watched(rows, worked_
     assert 0.0 <= outcome.downtime_s <= outcome.recovery_s
 
 
+def test_samples_that_come_closer_than_usual_make_no_downtime_negative():
+    """As where the scrape interval was changed: a usual step back from the next sample is before the stop."""
+    times = [105.0, 106.0, 111.0, *(111.0 + 15.0 * np.arange(1, 8))]
+    done = [100.0, 0.0, 100.0, 120.0, *[100.0] * 6]
+    outcome = RecoveryWatch(100.0).observe(times, [100.0] * 10, done).outcome
+    assert isinstance(outcome, Recovered)
+    assert 0.0 <= outcome.downtime_s <= 6.0
+
+
 def test_missing_samples_are_not_an_outage():
     columns = job(stop_at=700, down=0)
     throughput = columns[2].copy()
