@@ -274,7 +274,8 @@ class Course:
     @property
     def _lacks(self) -> Values:
         """What share of what is due was not processed, in each sample."""
-        return np.clip(self.missing / np.maximum(self.due, 1e-9), 0.0, 1.0)
+        missing = np.minimum(np.maximum(self.missing, 0.0), self.due)
+        return np.divide(missing, self.due, out=np.zeros_like(missing), where=self.due > 0.0)
 
     def _equivalent_downtime(self, part: slice) -> float:
         """Return the downtime that would have left as much undone: for metrics that average a stop into a dip.

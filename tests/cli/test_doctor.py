@@ -27,6 +27,7 @@ from perdix.control.live import stream_jobs
 from perdix.models.registry import FORECAST, FleetVersion, TableGone
 from perdix.settings.home import Home
 from perdix.settings.stream_job import StreamJob
+from perdix.telemetry.spark.cluster import require_master
 from perdix.twin.emission import Scraping
 from perdix.twin.job import JobTwin
 from perdix.twin.living import LivingTwin, SimulatedClock
@@ -320,6 +321,10 @@ def test_what_keeps_spark_from_starting_is_said_without_a_fix_that_follows_it(
     (place / "conf").mkdir()
     (place / "conf" / "perdix.yaml").write_text("spark: {master: 'spark://127.0.0.1:1'}\n")
     monkeypatch.setenv("PERDIX_CONF", str(place / "conf"))
+    # A process has one Spark, and this may have one already.
+    monkeypatch.setattr(
+        "perdix.telemetry.spark.session.spark_session", lambda _, master, *__, **___: require_master(master)
+    )
     with pytest.raises(SystemExit):
         doctor.try_spark()
     (line,) = capsys.readouterr().out.splitlines()

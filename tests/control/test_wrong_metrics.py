@@ -12,6 +12,7 @@ from perdix.control.job_memory import CAPACITY, MINUTES, WORKLOAD, recall
 from perdix.control.reconcile import Event
 from perdix.control.state.journal import Status
 from perdix.control.state.store import StateStore
+from perdix.models.forecasting.tail import Tail
 from perdix.policies.contract import Reason
 from perdix.settings.stream_job import Bounds, PolicySettings
 from perdix.targets.advisory import AdvisoryTarget
@@ -185,7 +186,7 @@ def test_what_absurd_metrics_taught_before_is_dropped_with_a_word(store: StateSt
         document["state"] = {**document["state"], "memory": [{"scale_out": 10**15, **evidence}]}
     else:
         state = document["state"] if kind is MINUTES else document
-        poisoned = {**state, "per_s": [1e15 for _ in state["per_s"]]}
+        poisoned = {**state, "per_s": [1e15] * len(Tail.from_state(state).per_s)}
         document = {**document, "state": poisoned} if kind is MINUTES else poisoned
     store.learned.learn("orders", rig.now_s, {kind: document})
     report = rig.minutes(1)[-1]
