@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from benchmarks.storm.climate import END_MIN, IDLE_MIN, STORM_MIN
 from benchmarks.storm.oracles.judge import Judge
 from perdix.control.state.ledger import Entry
+from perdix.policies.contract import Reason
 
 if TYPE_CHECKING:
     from benchmarks.storm.deployment import Deployment
@@ -48,6 +49,7 @@ class Rest(Judge):
                 entry.intent.scale_out
                 for entry in reversed(entries)
                 if entry.applied_s is not None and from_min <= self._weather.minute_of(entry.applied_s) < to_min
+                if entry.intent.reason != Reason.ROLLBACK  # of a rescale that is counted, or came before
             ]
             if len(to) > most:
                 self._tell("rest", f"{name}: rescaled to {to} from minute {from_min} to {to_min}, at most {most} times")
