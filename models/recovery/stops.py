@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,12 +87,12 @@ class Course:
         lacks = (self.missing > self.threshold) & (self.times_s <= until_s + self._usual_step_s)
         return float(self._lacks[lacks] @ self._steps_s[lacks])
 
-    @property
+    @cached_property
     def normal(self) -> Mask:
         """Where as much is processed as arrives."""
         return np.abs(self.excess) <= self.threshold
 
-    @property
+    @cached_property
     def missing(self) -> Values:
         """How much of what is due was not processed, less what is normal, records/s."""
         return self.excess - (self.workload - self.due)
@@ -256,22 +257,22 @@ class Course:
         before_s = self.times_s[index - 1] if index else self.at_s
         return float(max(before_s, self.times_s[index] - self._usual_step_s))
 
-    @property
+    @cached_property
     def _steps_s(self) -> Values:
         """How long the step lasted that each sample describes, seconds; of a gap, a usual one."""
         return np.minimum(np.diff([self.at_s, *self.times_s]), self._usual_step_s)
 
-    @property
+    @cached_property
     def _usual_step_s(self) -> float:
         return float(np.median(np.diff(self.times_s))) if len(self.times_s) > 2 else self.settle_s
 
-    @property
+    @cached_property
     def _pace(self) -> Values:
         """How much was processed as a share of what arrived, in each sample; 1 where nothing arrived."""
         processed, arrived = np.minimum(self.throughput, MOST_PACE * self.workload), self.workload
         return np.divide(processed, arrived, out=np.ones_like(arrived), where=arrived > 0.0)
 
-    @property
+    @cached_property
     def _lacks(self) -> Values:
         """What share of what is due was not processed, in each sample."""
         missing = np.minimum(np.maximum(self.missing, 0.0), self.due)
@@ -284,7 +285,7 @@ class Course:
         sample, how much of that is in it is not known. Metrics that are missing in the dip or at its end count as the
         sample before them: a stop hides them more often than what follows it.
         """
-        lacks = self._lacks[part]
+        lacks = self._lacks[part].copy()
         deepest = int(lacks.argmax())  # of samples within noise, one may go before the dip, or lie in it
         level = np.flatnonzero(self.missing[part][deepest:] <= 0.0)
         until = deepest + int(level[0]) if len(level) else len(lacks)

@@ -289,7 +289,7 @@ def _conform(spec: Table, data: pa.Table | pd.DataFrame) -> pa.Table:
         if not isinstance(data, pa.Table):
             return pa.Table.from_pandas(data, schema=spec.columns, preserve_index=False)
         return data.select(spec.columns.names).cast(spec.columns)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+    except pa.ArrowException as error:
         raise LakeError(f"table '{spec.name}': {error}") from None
 
 

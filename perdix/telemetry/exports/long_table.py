@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from perdix.telemetry.exports.numbers import number
 from perdix.telemetry.exports.records import Remark
 
-LEAST_ROWS: Final = 20  # to tell a key by
+LEAST_ROWS: Final = 20  # to recognize a key by
 DISTINGUISHED: Final = 0.9  # of the rows: some are in a table twice
 
 Name = TypeVar("Name", bound=Hashable)
