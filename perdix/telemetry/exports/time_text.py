@@ -186,10 +186,11 @@ def checked(times_ms: NDArray[np.int64] | NDArray[np.float64], *, local: bool) -
 
 
 def _one_by_one(texts: Sequence[str], timezone: str) -> Times:
-    first, second = ([_one(text.strip(), timezone, fold) for text in texts] for fold in (0, 1))
+    first = [_one(text.strip(), timezone, 0) for text in texts]
+    local = any(at[1] for at in first if at)
+    second = [_one(text.strip(), timezone, 1) for text in texts] if local else first
     times_ms = _unfolded(*(np.array([at[0] if at else 0 for at in found], dtype=np.int64) for found in (first, second)))
-    good = np.array([at is not None for at in first], dtype=np.bool_)
-    return Times(times_ms, good, any(at[1] for at in first if at))
+    return Times(times_ms, np.array([at is not None for at in first], dtype=np.bool_), local)
 
 
 def as_iso(text: str) -> str:
