@@ -121,8 +121,8 @@ def test_a_budget_that_is_used_up_keeps_a_job_outside_bounds_that_changed_for_an
     outside = situation(bounds=Bounds(minimum=least, maximum=most), rescales_today=5, since_rescale_s=3_600.0)
     decision = decide(Wanting(wanted), outside, circumstances()).decision
     assert decision.scale_out == wanted
-    told = f"Beyond the budget of 5 rescales per day, because the job's bounds are {least} to {most}."
-    assert decision.sentence.endswith(told)
+    sentence = f"Beyond the budget of 5 rescales per day, because the job's bounds are {least} to {most}."
+    assert decision.sentence.endswith(sentence)
     never = Objectives(rescales_per_day=0)
     for held in (replace(outside, since_rescale_s=3_599.0), replace(outside, objectives=never)):
         assert decide(Wanting(wanted), held, circumstances()).decision.reason is Reason.HOLD_BUDGET
