@@ -16,8 +16,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from perdix.models.billing.bill import Bill, bill
-from perdix.models.billing.demand import Demand
+from perdix.models.billing.bill import Bill, Demand, bill
 from perdix.models.billing.leases import Release
 from perdix.models.billing.packing import Resources
 from perdix.replay.asked import twin_and_trace

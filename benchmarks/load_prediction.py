@@ -30,9 +30,9 @@ from perdix.models.forecasting.errors import wape
 from perdix.models.forecasting.forecaster import Forecaster
 from perdix.models.forecasting.gaussian_process import LogGaussianProcess, PlainGaussianProcess
 from perdix.models.forecasting.lagged_trees import LaggedTrees
-from perdix.models.forecasting.last_value import LastValue
 from perdix.models.forecasting.member import Member
 from perdix.models.forecasting.pooled_trees import PooledTrees
+from perdix.models.forecasting.seasonal_naive import LastValue
 from perdix.models.forecasting.seasonal_trend import SeasonalTrend
 from perdix.telemetry.window import Values
 

@@ -38,8 +38,8 @@ import numpy as np
 from perdix.models.forecasting.contract import Workload
 from perdix.models.forecasting.damped_trend import DampedTrend
 from perdix.models.forecasting.forecaster import Forecaster
-from perdix.models.forecasting.last_value import LastValue
 from perdix.models.forecasting.member import Member
+from perdix.models.forecasting.seasonal_naive import LastValue
 from perdix.models.forecasting.seasonal_trend import SeasonalTrend
 from perdix.models.mixes.problem import Problem, Sizes
 from perdix.models.mixes.qcesa import MixPlan, plan, single, steadied

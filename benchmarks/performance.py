@@ -25,11 +25,10 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 
 from benchmarks.sampling import sampled
-from perdix.models.performance.contract import Sample
 from perdix.models.performance.cross_validation import REPEATS, Errors, best_parameters, held_out_rates
 from perdix.models.performance.families import FAMILIES, SUPPORT_VECTORS, Family, Parameters, family_of
 from perdix.models.performance.fitted import FittedPerformance, outside
-from perdix.models.performance.samples import checked, rates_of, sizes_of
+from perdix.models.performance.samples import Sample, checked, rates_of, sizes_of
 from perdix.models.performance.selection import select_performance
 from perdix.telemetry.window import Values
 from perdix.twin.operators.parameters import OperatorTwinParameters, load_operator, operator_names

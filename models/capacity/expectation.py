@@ -1,4 +1,7 @@
-"""Capacity that is estimated for each scale-out, from what some took: the curve through them, key skew, key groups."""
+"""Capacity that is estimated for each scale-out, from what some took: the curve through them, key skew, key groups.
+
+Of each estimate it is said in words how it is known.
+"""
 
 import math
 from collections.abc import Mapping
@@ -7,7 +10,6 @@ from functools import cached_property
 
 import numpy as np
 
-from perdix.models.capacity import basis
 from perdix.models.capacity.contract import Estimate
 from perdix.models.capacity.evidence import OBSERVED, OFF_CURVE, REDRAWN_SKEW, Curve, Evidence, as_workers_add
 from perdix.models.capacity.key_groups import KeyGroups
@@ -20,7 +22,64 @@ from perdix.models.capacity.partitions import (
     slowest_reader,
 )
 from perdix.models.capacity.skew import CONTENTIONS, Skew
+from perdix.settings.counting import counted
+from perdix.settings.moments import moment
 from perdix.telemetry.window import Values
+
+EXTRAPOLATED = "extrapolated: never ran at this size"
+
+
+def of_evidence(evidence: Evidence, now_s: float | None, notes: tuple[str, ...] = ()) -> str:
+    """Return the basis of a scale-out that was observed, or that a regressor spoke of.
+
+    ``now_s``: epoch seconds of the decision, from which its age counts; ``None``: its date stands there instead, as
+    exports may be of any year.
+    """
+    if evidence.source != OBSERVED:
+        return f"learnt by {evidence.source} from other scale-outs, {EXTRAPOLATED}"
+    reach = f"CPU up to about {min(evidence.cpu_reach, 1.0):.2f}"
+    when = f"until {moment(evidence.at_s)}" if now_s is None else age(now_s - evidence.at_s)
+    return "; ".join([f"observed {when} at {counted(evidence.scale_out, 'worker')}, {reach}", *notes])
+
+
+LITTLE_LOST = 0.02
+
+
+def of_curve(curve: Curve, scale_out: int) -> str:
+    """Return the basis of a scale-out that was not seen: the average per worker, and what being many costs."""
+    mean = math.exp(curve.log_value(scale_out)) / scale_out
+    text = f"{scale_out} x mean worker of {mean:,.0f}/s, {EXTRAPOLATED}"
+    if curve.points > 1 and curve.exponent < -0.005:
+        text += f" (workers lose {100 * (1 - 2**curve.exponent):.0f} % per doubling)"
+    return text
+
+
+def of_fewer(per_s: float, scale_out: int, smallest: int) -> str:
+    """Return the basis of a scale-out below the smallest one that was seen."""
+    each = f"{scale_out} x mean worker of {per_s / scale_out:,.0f}/s"
+    return f"{each}, extrapolated from {smallest} workers: never ran at this size"
+
+
+def of_key_groups(per_s: float, scale_out: int) -> str:
+    """Return the basis of a scale-out that was not seen, by the key groups of its hottest subtask."""
+    return f"by the loads of its key groups, {per_s / scale_out:,.0f}/s per worker, {EXTRAPOLATED}"
+
+
+def less_of(text: str, lost: float) -> str:
+    """Return a basis with what the busiest worker costs, where that is ``lost`` of the logarithm of the capacity."""
+    if lost < LITTLE_LOST:
+        return text
+    return f"{text}; {1 - math.exp(-lost):.0%} less, because a key group or partition is one worker's"
+
+
+def age(seconds: float) -> str:
+    """Return how long before a decision something was, in the unit that a reader would choose."""
+    if seconds < 90:
+        return "in the minute before"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min before"
+    return f"{seconds / 3600:.0f} h before" if seconds < 2 * 86_400 else f"{seconds / 86_400:.0f} days before"
+
 
 MOSTLY = 0.5  # likelihood of key groups from which an estimate is said to rest on them
 LIKE_THE_OTHERS = 0.04  # relative sd of what the hottest worker takes at one scale-out, beside what contention explains
@@ -60,7 +119,7 @@ class Expectation:
         if self.groups.likely > MOSTLY:
             lost = [0.0] * len(answers)
         return {
-            n: self._estimate(n, answer, basis.limited(self._basis(n, answer[0], dated=dated), less))
+            n: self._estimate(n, answer, less_of(self._basis(n, answer[0], dated=dated), less))
             for n, answer, less in zip(scale_outs, answers, lost, strict=True)
         }
 
@@ -249,11 +308,11 @@ class Expectation:
     def _basis(self, scale_out: int, log_value: float, *, dated: bool) -> str:
         evidence, now_s, skew = self._known(scale_out), None if dated else self.now_s, self._of_fewest
         if evidence is None and self.groups.likely > MOSTLY:
-            return basis.of_key_groups(math.exp(log_value), scale_out)
+            return of_key_groups(math.exp(log_value), scale_out)
         if evidence is None and skew is not None and scale_out < skew.of:
-            return basis.of_fewer(math.exp(log_value), scale_out, skew.of)
+            return of_fewer(math.exp(log_value), scale_out, skew.of)
         if evidence is None:
-            return basis.of_curve(self.curve, scale_out)
+            return of_curve(self.curve, scale_out)
         if evidence is not self.current:
-            return basis.of_evidence(evidence, now_s)
-        return basis.of_evidence(evidence, now_s, self.warnings)
+            return of_evidence(evidence, now_s)
+        return of_evidence(evidence, now_s, self.warnings)

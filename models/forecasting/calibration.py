@@ -11,9 +11,9 @@ from typing import Self
 import numpy as np
 
 from perdix.models.forecasting.contract import PROBABILITIES
-from perdix.models.forecasting.disagreement import apart
 from perdix.models.forecasting.tail import Tail
 from perdix.models.forecasting.track_record import TrackRecord
+from perdix.models.forecasting.weighting import apart
 from perdix.telemetry.window import Values
 
 NORMAL_QUANTILES = (0.0, 0.8416, 1.2816, 1.6449)

@@ -10,11 +10,10 @@ from perdix.models.forecasting.failures import positive
 from perdix.models.forecasting.fast_arima import Autoregression, FastArima, LocalArima, MinuteArima
 from perdix.models.forecasting.gaussian_process import LogGaussianProcess, PlainGaussianProcess
 from perdix.models.forecasting.lagged_trees import LaggedTrees
-from perdix.models.forecasting.last_value import LastValue
 from perdix.models.forecasting.linear import Linear
 from perdix.models.forecasting.member import Member
 from perdix.models.forecasting.pooled_trees import PooledTrees
-from perdix.models.forecasting.seasonal_naive import SeasonalNaive, WeeklyNaive
+from perdix.models.forecasting.seasonal_naive import LastValue, SeasonalNaive, WeeklyNaive
 from perdix.models.forecasting.seasonal_trend import SeasonalTrend
 from perdix.models.forecasting.statistical import ExponentialSmoothing, Theta
 

@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from perdix.models.forecasting.cells_ahead import rates_between
 from perdix.models.forecasting.contract import HORIZON_S, Workload
 from perdix.models.forecasting.failures import NotForecastableError
-from perdix.models.forecasting.lag_features import CALENDAR, FARTHEST_DAYS, LAGS, features
+from perdix.models.forecasting.lag_features import CALENDAR, FARTHEST_DAYS, LAGS, LogScale, features
 from perdix.models.forecasting.lagged_trees import GROWTH, changes, grown, spread_origins, standardised
-from perdix.models.forecasting.log_scale import LogScale
 from perdix.models.forecasting.member import Member, lead_s
 from perdix.models.forecasting.seasons import filled
 from perdix.models.forecasting.tail import Tail

@@ -12,10 +12,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from perdix.models.forecasting.disagreement import apart
 from perdix.models.forecasting.failures import positive
 from perdix.models.forecasting.tail import EPSILON_S, Tail
-from perdix.models.forecasting.weighting import combine, relative, weights_of
+from perdix.models.forecasting.weighting import apart, combine, relative, weights_of
 from perdix.settings.replacing import replace
 from perdix.telemetry.window import Values
 

@@ -69,3 +69,20 @@ def combine(projections: Values, weights: Values) -> Values:
         raise ValueError("no member can forecast")
     effective = np.where(known, weights + 1e-12, 0.0)
     return np.asarray(np.sum(effective * np.where(known, projections, 0.0), axis=0) / effective.sum(axis=0))
+
+
+AGREED = 0.02  # of the forecast: members that agree still miss by about this much
+
+
+def apart(forecasts: Values, combined: Values) -> Values:
+    """Return how far members are from what is said for all, records/s, of ``combined``'s shape ``(origins, leads)``.
+
+    Never zero. One member alone cannot disagree: its unit is one record per second.
+
+    ``forecasts``: what each member said, shape ``(origins, members, leads)``; NaN where it could not.
+    """
+    if forecasts.shape[1] == 1:
+        return np.ones(combined.shape)
+    known = np.isfinite(forecasts)
+    missed = np.where(known, np.abs(forecasts - combined[:, None, :]), 0.0)
+    return np.asarray(missed.sum(axis=1) / np.maximum(known.sum(axis=1), 1) + AGREED * np.abs(combined) + 1e-6)

@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import nnls
 
-from perdix.models.performance.contract import Performances, Sample
 from perdix.models.performance.cross_validation import one_thread
 from perdix.models.performance.families import Family, Parameters, family_of
-from perdix.models.performance.samples import checked, rates_of, sizes_of
+from perdix.models.performance.samples import Performances, Sample, checked, rates_of, sizes_of
 from perdix.telemetry.window import Values
 
 STATE_FORMAT = "perdix-performance-1"
@@ -25,7 +24,7 @@ _SUM_TO_ONE = 1e3  # weight of that equation: shares of the samples are a mixtur
 
 @dataclass(frozen=True)
 class FittedPerformance:
-    """A :class:`perdix.models.performance.contract.PerformanceModel` of any family.
+    """A performance model of any family: cores and memory of a worker in, the highest rate that it processes out.
 
     ``samples``: what it was learned from: the state. Trees are grown from it at the first prediction (some 0.1 s), the
     same ones on every machine with the same libraries.

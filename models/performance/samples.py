@@ -1,15 +1,37 @@
-"""Samples as a model may learn from them: checked, in a fixed order, and named by their content."""
+"""Samples of an operator's sizes as a model may learn from them, checked and in a fixed order; what it predicts."""
 
 import hashlib
 import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from perdix.models.performance.contract import Sample
 from perdix.telemetry.window import Values
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What one sampling instance reached (QEScalor, 2.2: a correlation sample)."""
+
+    # cpu_cores, memory_mb: what the instance was given, cores and MB
+    cpu_cores: float
+    memory_mb: float
+    per_s: float  # records/s at which its performance converged
+    took_s: float = 0.0  # seconds that sampling it took
+
+
+@dataclass(frozen=True)
+class Performances:
+    """Predictions, arrays of shape ``(n,)``."""
+
+    per_s: Values  # records/s of one worker
+    # Whether the size lies outside what was sampled: a forest, for one, then returns its plateau
+    extrapolated: NDArray[np.bool_]
+
 
 FEWEST = 4  # with one left out, three are left: two would be a line whatever the operator does
 

@@ -1,4 +1,4 @@
-"""How long a job will take to catch up after a stop, by forecast, capacity and downtime (Daedalus 3.4)."""
+"""How long a job takes to catch up after a stop (Daedalus 3.4; Phoebe 3.4: M_R), and how much that delays records."""
 
 import math
 
@@ -111,3 +111,135 @@ def _known(name: str, value: float) -> float:
     if not math.isfinite(value) or value < 0:
         raise ValueError(f"{name} must be finite and not negative to predict a recovery, found {value}")
     return value
+
+
+CLOSE_TO_ZERO_S = 1.0  # the paper's: the step after which the job counts as caught up
+MOST_STEPS = 10_000
+
+
+def geometric_recoveries_s(
+    forecast: Forecast,
+    capacities_per_s: ArrayLike,
+    downtimes_s: ArrayLike,
+    checkpoint_interval_s: float,
+    recent_workload_per_s: float,
+    *,
+    lag_records: float = 0.0,
+    quantile: float | None = None,
+    close_to_zero_s: float = CLOSE_TO_ZERO_S,
+) -> Values:
+    """Return the recovery time ``R = D + sum of c(n)`` of every candidate, in seconds.
+
+    The job stops at the forecast's origin ``t0``. ``c(0)`` is the time to process what arrives from the last checkpoint
+    to the restart, ``c(n)`` the time to process what arrived during step ``n - 1``, each at T_max. The first step below
+    ``close_to_zero_s`` ends the recursion and counts; so the sum approaches what ``predict_recoveries_s`` says exactly,
+    from below.
+
+    Beyond the horizon the forecast keeps its last value, as there. The published program stops at the horizon instead,
+    so that a job which never catches up has a finite recovery time; here it is infinite.
+
+    ``capacities_per_s``, ``downtimes_s``: t_max and D of the candidates.
+    ``checkpoint_interval_s``: i: the last checkpoint completed that long before the stop, the worst case.
+    ``lag_records``: processed in ``c(0)``, too. The paper has none.
+    ``recent_workload_per_s``, ``quantile``: these and all the others as of
+    :func:`predict_recoveries_s`, errors included.
+    ``close_to_zero_s``: seconds below which a step is the last.
+
+    Returns shape ``(n,)``; infinite where the job never catches up.
+    """
+    rates = forecast_rates(forecast, quantile)
+    backlog = backlog_of(checkpoint_interval_s, recent_workload_per_s, lag_records)
+    capacities, downtimes = candidates(capacities_per_s, downtimes_s)
+    arrived = _Arrivals(rates, forecast.step_s)
+    return _recursed(arrived, capacities, downtimes, backlog, close_to_zero_s)
+
+
+class _Arrivals:
+    """Records that arrive from the forecast's origin until a time, the last rate going on beyond the horizon."""
+
+    def __init__(self, rates: Values, step_s: float) -> None:
+        self.horizon_s = step_s * len(rates)
+        self.last_per_s = float(rates[-1])
+        self._ends = step_s * np.arange(len(rates) + 1)
+        self._records = np.concatenate([[0.0], np.cumsum(rates) * step_s])
+
+    def until(self, times_s: Values) -> Values:
+        """Return the records, of the times' shape."""
+        within = np.interp(times_s, self._ends, self._records)
+        return np.asarray(within + self.last_per_s * np.maximum(times_s - self.horizon_s, 0.0), float)
+
+
+def _recursed(
+    arrived: _Arrivals, capacities: Values, downtimes: Values, backlog: float, close_to_zero_s: float
+) -> Values:
+    """Run the recursion of all candidates side by side."""
+    shape = downtimes.shape
+    per_s, began = capacities.reshape(-1), downtimes.reshape(-1)
+    found = np.full(began.shape, np.inf)
+    able = np.flatnonzero(np.isfinite(per_s) & (per_s > 0.0))
+    ended = began[able]
+    step = (backlog + arrived.until(ended)) / per_s[able]
+    for _ in range(MOST_STEPS):
+        beyond = ended >= arrived.horizon_s
+        over = (step < close_to_zero_s) | beyond
+        # From here on the rate is constant: the rest of the sequence is c / (1 - r), or without end.
+        gain = per_s[able] - arrived.last_per_s
+        with np.errstate(divide="ignore", invalid="ignore"):
+            rest = np.where(step <= 0.0, 0.0, np.where(gain > 0.0, step * per_s[able] / gain, np.inf))
+        found[able[over]] = (ended + np.where(step < close_to_zero_s, step, rest))[over]
+        able, began, step, ended = able[~over], ended[~over], step[~over], (ended + step)[~over]
+        if not able.size:
+            break
+        step = (arrived.until(ended) - arrived.until(began)) / per_s[able]
+    else:
+        found[able] = np.inf
+    return found.reshape(shape)
+
+
+def mean_delay_s(downtime_s: float, recovery_s: float, *, over_s: float) -> float:
+    """Return by how many seconds a stop delays each record that arrives within ``over_s`` of it, on average.
+
+    Under a flat workload ``r`` the backlog grows to ``r * downtime`` while the job stands still, and is gone when it
+    has recovered: a triangle of ``r * downtime * recovery / 2`` record-seconds, shared by ``r * over`` records.
+
+    Raises ``ValueError`` when a time is NaN or negative, the downtime infinite, or ``over_s`` not above 0.
+
+    ``downtime_s``, ``recovery_s``: from the stop until the restart, and until nothing waits any more; an infinite
+    recovery delays without end.
+    ``over_s``: time that shares the delay, such as the time for which a scale-out is kept.
+    """
+    if not (0 <= downtime_s < math.inf and recovery_s >= 0):
+        raise ValueError(f"times must not be negative or NaN: downtime {downtime_s}, recovery {recovery_s}")
+    if not 0 < over_s < math.inf:
+        raise ValueError(f"the delay must be shared by a time above 0, found {over_s}")
+    if downtime_s == 0:
+        return 0.0
+    return downtime_s * recovery_s / (2.0 * over_s)
+
+
+def waiting_record_s(
+    forecast: Forecast,
+    capacity_per_s: float,
+    downtime_s: float,
+    backlog_records: float,
+    *,
+    over_s: float,
+    quantile: float | None = None,
+) -> float:
+    """Return what waits within ``over_s`` of the forecast's origin: the backlog summed over time, in record-seconds.
+
+    The job stands still for ``downtime_s``, then works ``capacity_per_s`` off; the backlog follows
+    ``b_t = max(0, b_{t-1} + arrivals_t - work_t)`` step by step. The forecast keeps its last value beyond its horizon.
+
+    Raises ``ValueError`` when the forecast is empty or has NaN.
+
+    ``backlog_records``: what waits at the origin, and what is to be done again.
+    """
+    rates = forecast_rates(forecast, quantile)
+    steps = max(1, round(over_s / forecast.step_s))
+    rates = np.concatenate((rates[:steps], np.full(max(0, steps - len(rates)), rates[-1])))
+    ends_s = forecast.step_s * np.arange(1, steps + 1)
+    works_s = np.clip(ends_s - downtime_s, 0.0, forecast.step_s)
+    surplus = np.cumsum(rates * forecast.step_s - capacity_per_s * works_s)
+    waits = surplus - np.minimum(-backlog_records, np.minimum.accumulate(surplus))
+    return float(waits.sum()) * forecast.step_s

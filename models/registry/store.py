@@ -18,8 +18,7 @@ from perdix.models.registry.comparison import Comparison, Recorded, record
 from perdix.models.registry.errors import FleetCorrupt, NotRegistered, TableGone
 from perdix.models.registry.fleet_table import FLEET_FILE
 from perdix.models.registry.publication import DIGEST_TAG, FLEET_MODELS, FleetVersion, Publication, Published
-from perdix.models.registry.publishing import publish
-from perdix.models.registry.shown_columns import DECIDING, page_of, view_tag
+from perdix.models.registry.publishing import DECIDING, page_of, publish, view_tag
 from perdix.settings.home import Home
 from perdix.telemetry.partitions import digest_of
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from perdix.models.performance.contract import Sample
+from perdix.models.performance.samples import Sample
 from perdix.models.sampling.samples import FailedSize, OperatorSamples
 from perdix.telemetry.named_by_content import newest, read_named, require, write_named
 

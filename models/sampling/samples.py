@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from perdix.models.performance.contract import Sample
+from perdix.models.performance.samples import Sample
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from perdix.cli.pricing import WORKER_CORES, WORKER_MEMORY_MB
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from perdix.models.billing.quote import Quote
+    from perdix.models.billing.bill import Quote
     from perdix.settings.prices import Billing, PriceList
     from perdix.settings.yaml_files import SettingsError
 
@@ -38,8 +38,8 @@ def prices(
     if name is None:
         _lists(as_json=as_json)
         return
+    from perdix.models.billing.bill import quotes
     from perdix.models.billing.packing import Resources
-    from perdix.models.billing.quote import quotes
     from perdix.settings.prices import load_prices
 
     chosen, worker = load_prices(name), Resources(worker_cpu, worker_memory_mb)

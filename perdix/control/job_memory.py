@@ -32,7 +32,6 @@ from perdix.models.forecasting.foresight import KEPT_S, MINUTE_S
 from perdix.models.forecasting.known_events import KnownEvents
 from perdix.models.forecasting.tail import EPSILON_S, Tail
 from perdix.models.forecasting.trust import HOUR, Trust
-from perdix.models.performance.contract import PerformanceModel
 from perdix.models.performance.fitted import FittedPerformance
 from perdix.models.profiling.profiled import Profiled
 from perdix.models.recovery.downtime import Downtimes
@@ -175,7 +174,7 @@ class JobMemory:
     profiled: Profiled | None = None
     profile_from: Taken = Taken()
     profile_learned_s: float = 0.0
-    performance: PerformanceModel | None = None
+    performance: FittedPerformance | None = None
     performance_from: Taken = Taken()
     mix_share: float = 1.0
     followed: Followed = field(default_factory=Followed)
@@ -441,7 +440,7 @@ def _profile(document: Document) -> tuple[Profiled, Taken, float]:
     return Profiled.from_state(document["state"]), Taken.stored(document), float(document["learned_s"])
 
 
-def _performance(document: Document) -> tuple[PerformanceModel, Taken]:
+def _performance(document: Document) -> tuple[FittedPerformance, Taken]:
     return FittedPerformance.from_state(document["state"]), Taken.stored(document)
 
 

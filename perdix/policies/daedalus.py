@@ -8,8 +8,7 @@ from statistics import NormalDist
 import numpy as np
 
 from perdix.models.forecasting.contract import Forecast
-from perdix.models.recovery.delay import mean_delay_s, waiting_record_s
-from perdix.models.recovery.prediction import forecast_rates, predict_recoveries_s
+from perdix.models.recovery.prediction import forecast_rates, mean_delay_s, predict_recoveries_s, waiting_record_s
 from perdix.policies.contract import Candidate, Decision, Reason, Situation
 from perdix.policies.daedalus_options import KEPT_S, DaedalusOptions
 from perdix.policies.holding import blindness, hold

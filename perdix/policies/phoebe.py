@@ -13,7 +13,7 @@ from pydantic import Field
 from perdix.models.forecasting.contract import Forecast
 from perdix.models.forecasting.projected_rate import projected_rate_per_s
 from perdix.models.profiling.profiled import Profiled
-from perdix.models.recovery.geometric import geometric_recoveries_s
+from perdix.models.recovery.prediction import geometric_recoveries_s
 from perdix.policies.contract import Candidate, Decision, Reason, Situation
 from perdix.policies.evaluation_interval import evaluated, profile_or_hold
 from perdix.policies.forecast_quantile import ForecastQuantile

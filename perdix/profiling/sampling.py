@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import stdtrit
 
-from perdix.models.performance.contract import Sample
+from perdix.models.performance.samples import Sample
 from perdix.models.sampling.contract import SamplingRule
 from perdix.models.sampling.course import next_size
 from perdix.models.sampling.samples import FailedSize, OperatorSamples

@@ -14,8 +14,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from perdix.models.billing.bill import Bill, Billed, bill, bills, host_of, least_cost
-from perdix.models.billing.demand import Demand
+from perdix.models.billing.bill import Bill, Billed, Demand, bill, bills, host_of, least_cost
 from perdix.models.billing.leases import Release, Rule
 from perdix.models.billing.packing import DoesNotFitError, Resources, per_host
 from perdix.replay.clairvoyant.bound import Clairvoyant

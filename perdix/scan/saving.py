@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from perdix.models.billing.quote import quotes
+from perdix.models.billing.bill import quotes
 from perdix.replay.pricing import Pricing
 from perdix.settings.yaml_files import SettingsError
 

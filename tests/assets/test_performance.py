@@ -15,10 +15,9 @@ import pytest
 from perdix.assets.performance.pictures import performance_curves
 from perdix.assets.performance.tasks import train_performance
 from perdix.assets.resources import Spark, Workspace
-from perdix.models.performance.contract import Sample
 from perdix.models.performance.families import FAMILIES, FOREST, XGBOOST
 from perdix.models.performance.fitted import FittedPerformance
-from perdix.models.performance.samples import rates_of
+from perdix.models.performance.samples import Sample, rates_of
 from perdix.models.registry import PERFORMANCE, read_fleet, tracking
 from perdix.models.sampling.rows import write_samples
 from perdix.models.sampling.samples import FailedSize, OperatorSamples

@@ -18,7 +18,7 @@ import pytest
 
 from perdix.assets.resources import Workspace
 from perdix.assets.sample_pictures import samples_picture
-from perdix.models.performance.contract import Sample
+from perdix.models.performance.samples import Sample
 from perdix.models.sampling.rows import newest_samples
 from perdix.models.sampling.samples import FailedSize, OperatorSamples
 from perdix.profiling.live.job import LiveJob

@@ -17,7 +17,7 @@ from perdix.models.capacity.scale_outs import ScaleOuts
 from perdix.models.forecasting.contract import Workload
 from perdix.models.forecasting.families import FAMILIES
 from perdix.models.forecasting.forecaster import Forecaster, fitted
-from perdix.models.forecasting.last_value import LastValue
+from perdix.models.forecasting.seasonal_naive import LastValue
 from perdix.models.forecasting.tail import Tail
 from perdix.models.registry import CAPACITY, FORECAST
 from perdix.telemetry.window import Values

@@ -17,9 +17,9 @@ from perdix.control.memories import Memories
 from perdix.control.reconcile import Event
 from perdix.control.state.ledger import State
 from perdix.control.state.store import StateStore
-from perdix.models.performance.contract import Sample
 from perdix.models.performance.families import FOREST
 from perdix.models.performance.fitted import FittedPerformance
+from perdix.models.performance.samples import Sample
 from perdix.models.registry import PERFORMANCE
 from perdix.policies.contract import Reason
 from perdix.settings.stream_job import PolicySettings, WorkerSize

@@ -6,8 +6,8 @@ import pytest
 from perdix.control.standing import standings
 from perdix.models.forecasting.contract import Workload
 from perdix.models.forecasting.forecaster import Forecaster
-from perdix.models.forecasting.last_value import LastValue
 from perdix.models.forecasting.linear import Linear
+from perdix.models.forecasting.seasonal_naive import LastValue
 
 
 def rising(seconds: int) -> Workload:

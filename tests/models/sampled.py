@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from perdix.models.performance.contract import Sample
+from perdix.models.performance.samples import Sample
 
 
 def true_per_s(cpu_cores: ArrayLike, memory_mb: ArrayLike) -> NDArray[np.float64]:

@@ -10,11 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdix.models.billing.bill import bill, bills, least_cost
-from perdix.models.billing.demand import Demand
+from perdix.models.billing.bill import Demand, bill, bills, least_cost, quotes
 from perdix.models.billing.leases import Release
 from perdix.models.billing.packing import DoesNotFitError, Resources
-from perdix.models.billing.quote import quotes
 from perdix.settings.prices import Billing, InstanceType, PriceList, Reserved, load_prices
 
 WORKER = Resources(1.0, 2048.0)

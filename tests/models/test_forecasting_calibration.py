@@ -17,8 +17,8 @@ from perdix.models.forecasting.damped_trend import DampedTrend
 from perdix.models.forecasting.errors import coverage
 from perdix.models.forecasting.fast_arima import FastArima
 from perdix.models.forecasting.forecaster import Forecaster, forecaster_from_state
-from perdix.models.forecasting.last_value import LastValue
 from perdix.models.forecasting.origins import stops_of
+from perdix.models.forecasting.seasonal_naive import LastValue
 from perdix.models.forecasting.statistical import ExponentialSmoothing
 from perdix.models.forecasting.tail import Tail
 from perdix.models.forecasting.track_record import TrackRecord

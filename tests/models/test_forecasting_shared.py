@@ -14,8 +14,8 @@ from perdix.models.forecasting import pooled_trees
 from perdix.models.forecasting.contract import Workload
 from perdix.models.forecasting.families import FAMILIES
 from perdix.models.forecasting.forecaster import Forecaster, forecaster_from_state
-from perdix.models.forecasting.last_value import LastValue
 from perdix.models.forecasting.pooled_trees import PooledTrees
+from perdix.models.forecasting.seasonal_naive import LastValue
 
 MINUTE_S, DAY = 60.0, 1_440
 

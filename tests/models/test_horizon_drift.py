@@ -18,9 +18,9 @@ from perdix.models.forecasting.contract import Workload
 from perdix.models.forecasting.damped_trend import DampedTrend
 from perdix.models.forecasting.families import FAMILIES
 from perdix.models.forecasting.forecaster import Forecaster
-from perdix.models.forecasting.last_value import LastValue
 from perdix.models.forecasting.linear import Linear
 from perdix.models.forecasting.member import Member
+from perdix.models.forecasting.seasonal_naive import LastValue
 from perdix.models.forecasting.track_record import TrackRecord
 from perdix.models.horizon_drift import (
     CEILING,

@@ -14,7 +14,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from perdix.models.performance.contract import Sample
 from perdix.models.performance.families import (
     ADABOOST,
     BOOSTING,
@@ -29,7 +28,7 @@ from perdix.models.performance.families import (
     family_of,
 )
 from perdix.models.performance.fitted import FittedPerformance
-from perdix.models.performance.samples import rates_of
+from perdix.models.performance.samples import Sample, rates_of
 from perdix.settings.home import PROJECT
 from tests.models.sampled import sampled, true_per_s
 

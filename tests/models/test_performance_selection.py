@@ -8,13 +8,17 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
-from perdix.models.performance.contract import Sample
 from perdix.models.performance.cross_validation import Errors, folds_for, held_out_rates
 from perdix.models.performance.families import FAMILIES, FOREST, LINE, MONOTONE, SUPPORT_VECTORS, XGBOOST, Family
 from perdix.models.performance.fitted import FittedPerformance
-from perdix.models.performance.gate import challenge
-from perdix.models.performance.samples import rates_of, sizes_of
-from perdix.models.performance.selection import PerformanceCandidate, TrainedPerformance, chosen, select_performance
+from perdix.models.performance.samples import Sample, rates_of, sizes_of
+from perdix.models.performance.selection import (
+    PerformanceCandidate,
+    TrainedPerformance,
+    challenge,
+    chosen,
+    select_performance,
+)
 from tests.models.sampled import sampled
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdix.models.forecasting.contract import Forecast
-from perdix.models.recovery.delay import mean_delay_s, waiting_record_s
+from perdix.models.recovery.prediction import mean_delay_s, waiting_record_s
 
 
 def simulated_s(load_per_s: float, capacity_per_s: float, downtime_s: int, over_s: int) -> float:

@@ -8,8 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from perdix.models.forecasting.contract import Forecast
-from perdix.models.recovery.geometric import geometric_recoveries_s
-from perdix.models.recovery.prediction import predict_recoveries_s
+from perdix.models.recovery.prediction import geometric_recoveries_s, predict_recoveries_s
 
 
 def forecast(rates, step_s=1.0):

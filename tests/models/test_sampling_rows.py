@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perdix.models.performance.contract import Sample
+from perdix.models.performance.samples import Sample
 from perdix.models.sampling.rows import newest_samples, read_samples, rows_of, samples_digest, samples_of, write_samples
 from perdix.models.sampling.samples import FailedSize, OperatorSamples
 
