@@ -20,9 +20,8 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import mean
 from typing import Any
 
-from perdix.replay.operators.case import DataflowCase, dataflow_contenders
+from perdix.replay.operators.campaign import DataflowCase, dataflow_contenders, play
 from perdix.replay.operators.outcome import DataflowOutcome, DataflowPlayed
-from perdix.replay.operators.run import play
 from perdix.replay.side_by_side import Task, side_by_side
 from perdix.twin.dataflow.optimum import optimum
 from perdix.twin.dataflow.parameters import DataflowParameters, load_dataflow

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from statistics import mean, stdev
 
 from perdix.replay.hosts.campaign import HostsSetup, run_hosts_campaign
-from perdix.replay.hosts.case import FORECASTER, hosts_contenders
 from perdix.replay.hosts.outcome import HostsOutcome
+from perdix.replay.hosts.run import hosts_contenders
+from perdix.replay.labels import HOSTS_FORECASTER
 from perdix.twin.hosts.parameters import load_topology
 
 TOPOLOGY = "manufacturing"
@@ -140,7 +141,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--patterns", nargs="*", choices=list(PRINTED), default=list(PRINTED))
     parser.add_argument("--ahead", default=AHEAD, help="the predictive variant, with its options")
     parser.add_argument("--btu", default=PLAIN, help="the BTU-based policy, with its options")
-    parser.add_argument("--forecaster", default=FORECASTER)
+    parser.add_argument("--forecaster", default=HOSTS_FORECASTER)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--json", action="store_true")
     asked = parser.parse_args(arguments)

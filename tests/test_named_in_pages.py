@@ -20,8 +20,8 @@ from perdix.policies.build import POLICIES
 from perdix.policies.dataflow.build import DATAFLOW_POLICIES
 from perdix.policies.hosts.build import HOSTS_POLICIES
 from perdix.replay.contenders import contenders
-from perdix.replay.hosts.case import hosts_contenders
-from perdix.replay.operators.case import dataflow_contenders
+from perdix.replay.hosts.run import hosts_contenders
+from perdix.replay.operators.campaign import dataflow_contenders
 from perdix.settings.yaml_files import SettingsError
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -8,7 +8,7 @@ from pydantic import Field
 from perdix.assets.metadata import records
 from perdix.assets.replays.campaigns import carry_out
 from perdix.assets.resources import Workspace
-from perdix.replay.hosts.case import DEFAULT_POLICIES, FORECASTER
+from perdix.replay.labels import HOSTS_DEFAULT, HOSTS_FORECASTER
 
 if TYPE_CHECKING:
     from perdix.replay.hosts.campaign import HostsSetup
@@ -19,11 +19,11 @@ class HostsReplayConfig(dg.Config):
 
     topology: str = Field("manufacturing", description="Name in conf/topologies, or a YAML file.")
     patterns: str = Field("", description="Of arrivals, separated by commas; empty: all of the topology's.")
-    policies: str = Field(DEFAULT_POLICIES, description="Separated by commas, options after colons.")
+    policies: str = Field(HOSTS_DEFAULT, description="Separated by commas, options after colons.")
     seeds: int = Field(1, ge=1, le=1_000, description="How many; the first one is 1.")
     hours: float | None = Field(None, gt=0, le=720, description="Length of each replay; by default the topology's own.")
     failures: int = Field(0, ge=0, description="Hosts that die in each replay.")
-    forecaster: str = Field(FORECASTER, description="Family of the forecast of arrivals; empty: none.")
+    forecaster: str = Field(HOSTS_FORECASTER, description="Family of the forecast of arrivals; empty: none.")
     processes: int = Field(0, ge=0, description="Replays at a time; 0: as many as there are cores.")
 
 
@@ -52,7 +52,7 @@ def hosts_comparison(
 
 def _setup(config: HostsReplayConfig, workspace: Workspace) -> "HostsSetup":
     from perdix.replay.hosts.campaign import HostsSetup
-    from perdix.replay.hosts.case import hosts_contenders
+    from perdix.replay.hosts.run import hosts_contenders
     from perdix.twin.hosts.parameters import load_topology
 
     topology = load_topology(config.topology, workspace.conf_part("topologies"))

@@ -8,7 +8,7 @@ from pydantic import Field
 from perdix.assets.metadata import records
 from perdix.assets.replays.campaigns import carry_out
 from perdix.assets.resources import Workspace
-from perdix.replay.operators.case import DEFAULT_POLICIES
+from perdix.replay.labels import OPERATORS_DEFAULT
 
 if TYPE_CHECKING:
     from perdix.replay.operators.campaign import DataflowSetup
@@ -20,7 +20,7 @@ class OperatorsReplayConfig(dg.Config):
     """What is replayed; as the options of ``perdix replay operators``."""
 
     dataflow: str = Field("heron-wordcount", description="Name in conf/dataflows, or a YAML file.")
-    policies: str = Field(DEFAULT_POLICIES, description="Separated by commas, options after colons.")
+    policies: str = Field(OPERATORS_DEFAULT, description="Separated by commas, options after colons.")
     seeds: int = Field(1, ge=1, le=1_000, description="How many; the first one is 1.")
     hours: float | None = Field(None, gt=0, le=720, description="Length of each replay; by default the dataflow's own.")
     processes: int = Field(0, ge=0, description="Replays at a time; 0: as many as there are cores.")
@@ -50,8 +50,7 @@ def operators_comparison(
 
 
 def _setup(config: OperatorsReplayConfig, workspace: Workspace) -> "DataflowSetup":
-    from perdix.replay.operators.campaign import DataflowSetup
-    from perdix.replay.operators.case import dataflow_contenders
+    from perdix.replay.operators.campaign import DataflowSetup, dataflow_contenders
     from perdix.twin.dataflow.parameters import load_dataflow
 
     parameters = load_dataflow(config.dataflow, workspace.conf_part("dataflows"))

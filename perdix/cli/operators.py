@@ -52,7 +52,7 @@ def operators(
     from perdix.control.operators.executor import Executor
     from perdix.control.operators.loop import looks
     from perdix.control.operators.memory import recall, remember
-    from perdix.replay.operators.case import dataflow_contenders
+    from perdix.replay.operators.campaign import dataflow_contenders
     from perdix.targets.flink.target import FlinkTarget
 
     settings = job_of_file(job)

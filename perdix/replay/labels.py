@@ -10,6 +10,11 @@ from typing import Any
 from perdix.settings.nearest_name import meant
 from perdix.settings.yaml_files import SettingsError
 
+# Who takes part where nobody is named, and what policies that lease hosts foresee arrivals by (docs/hosts.md)
+OPERATORS_DEFAULT = "ds2,dhalion,flink-autoscaler"
+HOSTS_DEFAULT = "btu:unit_min=10,btu:unit_min=30,btu:unit_min=60,threshold"
+HOSTS_FORECASTER = "last-value"
+
 LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:=+-]*")
 OPTIONS = re.compile(r"(:[A-Za-z_]+=[^:\s]+)+")
 WIDE = 30  # letters in a line of a picture

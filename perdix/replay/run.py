@@ -20,11 +20,10 @@ from perdix.control.state.ledger import Entry
 from perdix.control.state.store import Retention, StateStore
 from perdix.control.tick import tick
 from perdix.control.tick_io import TickIO, TickReport
-from perdix.replay.begun import NEED_SAMPLES, Begun, profiled, sampled
 from perdix.replay.case import START_S, Case
 from perdix.replay.figures import Truth, figures_of
 from perdix.replay.outcome import Played
-from perdix.replay.training import TrainedOnTheWay
+from perdix.replay.training import NEED_SAMPLES, Begun, TrainedOnTheWay, profiled, sampled
 from perdix.settings.durations import DAY_S
 from perdix.settings.stream_job import Bounds, PolicySettings, StreamJob, WorkerSize
 from perdix.settings.targets import TwinSettings

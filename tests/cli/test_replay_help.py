@@ -13,8 +13,7 @@ from perdix.cli.output import UserError
 from perdix.cli.replay.command import of_kind
 from perdix.cli.replay.options import Sink
 from perdix.replay.case import FORECASTER
-from perdix.replay.hosts import case as hosts_case
-from perdix.replay.operators import case as operators_case
+from perdix.replay.labels import HOSTS_DEFAULT, HOSTS_FORECASTER, OPERATORS_DEFAULT
 from perdix.replay.part import USUAL_HOURS
 
 GROUPS = {
@@ -51,9 +50,9 @@ def defaults(kind: str) -> dict[str, str]:
 def test_the_help_of_each_kind_states_its_own_defaults() -> None:
     job, operators, hosts = (defaults(kind) for kind in GROUPS)
     assert (job["--hours"], job["--policy"]) == (f"{USUAL_HOURS:g}", "perdix,hpa-80,static-MAX")
-    assert (job["--forecaster"], hosts["--forecaster"]) == (FORECASTER, hosts_case.FORECASTER)
+    assert (job["--forecaster"], hosts["--forecaster"]) == (FORECASTER, HOSTS_FORECASTER)
     assert operators["--hours"] == hosts["--hours"] == "as its file says"
-    assert (operators["--policy"], hosts["--policy"]) == (operators_case.DEFAULT_POLICIES, hosts_case.DEFAULT_POLICIES)
+    assert (operators["--policy"], hosts["--policy"]) == (OPERATORS_DEFAULT, HOSTS_DEFAULT)
     assert "--from" not in called("hosts", "--help")[1]
 
 

@@ -19,8 +19,7 @@ from perdix.policies.dataflow.ds2.options import Ds2Options
 from perdix.policies.dataflow.ds2.policy import Ds2
 from perdix.policies.dataflow.scaling_manager import worthwhile
 from perdix.policies.dataflow.skew import skew_of
-from perdix.replay.operators.case import DataflowCase, DataflowContender
-from perdix.replay.operators.run import play
+from perdix.replay.operators.campaign import DataflowCase, DataflowContender, play
 from perdix.settings.yaml_files import SettingsError
 from perdix.twin.dataflow.parameters import DataflowParameters
 from tests.policies.steady_dataflow import NOW_S, Steady, Truth, chain, configurations, follow, heron_word_count

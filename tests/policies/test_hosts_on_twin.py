@@ -3,8 +3,7 @@
 import pytest
 
 from perdix.policies.hosts.build import HOSTS_POLICIES
-from perdix.replay.hosts.case import HostsCase, hosts_contenders
-from perdix.replay.hosts.run import play
+from perdix.replay.hosts.run import HostsCase, hosts_contenders, play
 from perdix.twin.hosts.parameters import load_topology
 
 

@@ -6,7 +6,7 @@ from perdix.policies import phoebe
 from perdix.policies.build import POLICIES
 from perdix.policies.daedalus_options import AS_PRINTED, DaedalusOptions
 from perdix.replay.contenders import FORMS, contender, contenders
-from perdix.replay.operators.case import dataflow_contenders
+from perdix.replay.operators.campaign import dataflow_contenders
 from perdix.settings.stream_job import Bounds
 from perdix.settings.yaml_files import SettingsError
 

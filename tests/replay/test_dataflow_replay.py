@@ -18,12 +18,17 @@ from PIL import Image
 from perdix.policies.contract import Reason
 from perdix.policies.dataflow.contract import DataflowDecision, DataflowSituation
 from perdix.replay.canvas import to_png
-from perdix.replay.operators.campaign import DataflowSetup, run_dataflow_campaign
-from perdix.replay.operators.case import DataflowCase, DataflowContender, dataflow_contenders
+from perdix.replay.operators.campaign import (
+    DataflowCase,
+    DataflowContender,
+    DataflowSetup,
+    dataflow_contenders,
+    play,
+    run_dataflow_campaign,
+)
 from perdix.replay.operators.document import dataflow_document, dataflow_folder_name, write_dataflow_series
 from perdix.replay.operators.outcome import oscillations
 from perdix.replay.operators.picture import dataflow_picture, draw_dataflow_campaign
-from perdix.replay.operators.run import play
 from perdix.replay.operators.tracking import dataflow_comparison
 from perdix.settings.yaml_files import SettingsError
 from perdix.twin.dataflow.parameters import DataflowParameters, load_dataflow

@@ -13,12 +13,12 @@ from perdix.control.champions import GivenChampions
 from perdix.models.latency.boosting import PublishedLatency
 from perdix.models.latency.utilisation import UtilisationLatency
 from perdix.models.profiling.profiled import Profiled
-from perdix.replay.begun import profiled
 from perdix.replay.case import Case
 from perdix.replay.contenders import contender
 from perdix.replay.document import result
 from perdix.replay.outcome import Played
 from perdix.replay.run import fresh_twin, job_of, play
+from perdix.replay.training import profiled
 from perdix.settings.stream_job import Bounds
 from perdix.twin.parameters import load_twin
 

@@ -10,12 +10,12 @@ import numpy as np
 import orjson
 import pytest
 
-from perdix.replay.begun import sampled
 from perdix.replay.case import Case
 from perdix.replay.contenders import contender
 from perdix.replay.document import result
 from perdix.replay.outcome import Played
 from perdix.replay.run import fresh_twin, job_of, play
+from perdix.replay.training import sampled
 from perdix.settings.home import conf_part
 from perdix.settings.yaml_files import SettingsError
 from perdix.twin.parameters import load_twin

@@ -52,17 +52,18 @@ def replay_hosts(
     from perdix.cli.how_long import OPERATORS_S_PER_H
     from perdix.cli.replay.results import Work, carry_out
     from perdix.replay.hosts.campaign import HostsSetup
-    from perdix.replay.hosts.case import DEFAULT_POLICIES, FORECASTER, hosts_contenders
+    from perdix.replay.hosts.run import hosts_contenders
     from perdix.replay.kinds import HOSTS
+    from perdix.replay.labels import HOSTS_DEFAULT, HOSTS_FORECASTER
     from perdix.twin.hosts.parameters import load_topology
 
     sink = sink_of(as_json, out, pictures=pictures, mlflow=mlflow)
-    family = family_or_none(forecaster, FORECASTER)
+    family = family_or_none(forecaster, HOSTS_FORECASTER)
     found = load_topology(topology)
     patterns = tuple(found.patterns)
     if pattern is not None and pattern.strip() != ALL:
         patterns = tuple(word.strip() for word in pattern.split(","))
-    who = hosts_contenders(DEFAULT_POLICIES if policy is None else policy)
+    who = hosts_contenders(HOSTS_DEFAULT if policy is None else policy)
     seconds = None if hours is None else round(3600 * hours)
     setup = HostsSetup(who, found, patterns, seeds_from(first_seed, seeds), seconds, failures, family)
     work = Work(len(setup.cases()), setup.length_s / 3600.0, setup.simulated_s, OPERATORS_S_PER_H, processes)

@@ -48,11 +48,11 @@ def replay_operators(
     from perdix.cli.how_long import OPERATORS_S_PER_H
     from perdix.cli.replay.results import Work, carry_out
     from perdix.replay.kinds import OPERATORS
-    from perdix.replay.operators.campaign import DataflowSetup
-    from perdix.replay.operators.case import DEFAULT_POLICIES, dataflow_contenders
+    from perdix.replay.labels import OPERATORS_DEFAULT
+    from perdix.replay.operators.campaign import DataflowSetup, dataflow_contenders
 
     sink = sink_of(as_json, out, pictures=pictures, mlflow=mlflow)
-    who = dataflow_contenders(DEFAULT_POLICIES if policy is None else policy)
+    who = dataflow_contenders(OPERATORS_DEFAULT if policy is None else policy)
     seconds = None if hours is None else round(3600 * hours)
     setup = DataflowSetup(who, _parameters(dataflow, start, skew), seeds_from(first_seed, seeds), seconds)
     work = Work(len(setup.cases()), setup.length_s / 3600.0, setup.simulated_s, OPERATORS_S_PER_H, processes)

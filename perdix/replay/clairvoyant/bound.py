@@ -30,9 +30,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from perdix.replay.clairvoyant.labels import Labels
 from perdix.replay.clairvoyant.physics import Physics, checked_arrivals, physics_of
-from perdix.replay.clairvoyant.programme import Programme
+from perdix.replay.clairvoyant.programme import Labels, Programme
 from perdix.settings.stream_job import Bounds, Objectives
 from perdix.telemetry.window import Values
 

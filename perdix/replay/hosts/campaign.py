@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from perdix.replay.hosts.case import FORECASTER, HostsCase, HostsContender
 from perdix.replay.hosts.outcome import HostsPlayed
-from perdix.replay.hosts.run import play
+from perdix.replay.hosts.run import HostsCase, HostsContender, play
+from perdix.replay.labels import HOSTS_FORECASTER
 from perdix.replay.side_by_side import Ended, OnProgress, play_all
 from perdix.settings.yaml_files import SettingsError
 from perdix.twin.hosts.parameters import Topology
@@ -20,7 +20,7 @@ class HostsSetup:
     seeds: tuple[int, ...] = (1,)
     seconds: int | None = None  # length of each replay; ``None``: that of the topology's file
     failures: int = 0  # hosts that die in each replay
-    forecaster: str | None = FORECASTER  # family of the forecast of arrivals, or ``None`` for none
+    forecaster: str | None = HOSTS_FORECASTER  # family of the forecast of arrivals, or ``None`` for none
 
     def __post_init__(self) -> None:
         if not self.patterns:

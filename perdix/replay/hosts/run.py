@@ -1,17 +1,20 @@
-"""One replay of a policy that leases hosts against the twin of a topology: look, decide, carry out, add up."""
+"""One replay of a policy that leases hosts, on which topology, pattern and seed: look, decide, carry out, add up."""
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
+from pydantic import ValidationError
 
 from perdix.models.forecasting.contract import Forecast, Workload
 from perdix.models.forecasting.forecaster import Forecaster, fitted
 from perdix.policies.asking import answer_of
+from perdix.policies.hosts.build import HOSTS_POLICIES, build_hosts_policy
 from perdix.policies.hosts.contract import HostsDecision, HostsPolicy, HostsSituation, Step
-from perdix.replay.hosts.case import HostsCase
+from perdix.replay.contenders import TICK
 from perdix.replay.hosts.outcome import (
     HostsOutcome,
     HostsPlayed,
@@ -22,9 +25,84 @@ from perdix.replay.hosts.outcome import (
     time_to_adapt_s,
 )
 from perdix.replay.hosts.situation import Carried, carry_out, situation_of
+from perdix.replay.labels import HOSTS_FORECASTER, split_label, split_labels, whole
 from perdix.replay.side_by_side import Tell
 from perdix.settings.prices import Billing
+from perdix.settings.yaml_files import SettingsError
+from perdix.telemetry.window import Values
+from perdix.twin.hosts.parameters import Topology
 from perdix.twin.hosts.system import HostsTwin, Measured
+
+UNIT = "unit_min"
+MOST_UNIT_MIN = 31 * 24 * 60  # as of a price list
+
+
+@dataclass(frozen=True)
+class HostsContender:
+    """A policy as it takes part."""
+
+    label: str  # as the user wrote it; unique within a campaign
+    policy: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    # Billing time unit in minutes; ``None``: the longest of the topology's is what the policy knows, and what it did is
+    # billed by each of them, as the paper does with its baseline
+    unit_min: int | None = None
+    interval_s: int | None = None  # seconds between its looks; ``None``: as the topology's file says
+
+    def build(self) -> HostsPolicy:
+        """Return the policy."""
+        return build_hosts_policy(self.policy, dict(self.options))
+
+
+@dataclass(frozen=True)
+class HostsCase:
+    """One policy on one topology, with one pattern and one seed. Picklable: it may be played in another process."""
+
+    contender: HostsContender
+    topology: Topology
+    pattern: str
+    seed: int
+    seconds: int  # length
+    failures: int = 0  # hosts that die on the way, at times that depend on the seed only
+    forecaster: str | None = HOSTS_FORECASTER  # family of the forecast of arrivals, or ``None`` for none
+
+    @property
+    def interval_s(self) -> int:
+        """Seconds between looks."""
+        return self.contender.interval_s or self.topology.measuring.look_every_s
+
+    @property
+    def unit_s(self) -> int:
+        """Billing time unit that the policy knows, seconds."""
+        return 60 * (self.contender.unit_min or max(self.topology.costs.units_min))
+
+    @property
+    def billed_min(self) -> tuple[int, ...]:
+        """Billing time units that it is billed by, minutes."""
+        one = self.contender.unit_min
+        return tuple(self.topology.costs.units_min) if one is None else (one,)
+
+
+def hosts_contenders(text: str) -> tuple[HostsContender, ...]:
+    """Return the contenders of a comma-separated list, for example ``btu:unit_min=10,threshold``.
+
+    Options of a policy follow colons, ``unit_min`` and ``tick_s`` among them.
+
+    Raises ``SettingsError``, naming the contender and the nearest that is known, or one that is there twice.
+    """
+    return tuple(_contender(label) for label in split_labels(text, HOSTS_POLICIES))
+
+
+def _contender(label: str) -> HostsContender:
+    name, options = split_label(label, HOSTS_POLICIES, "hosts")
+    unit_min = whole(label, options, UNIT, "minutes", MOST_UNIT_MIN)
+    interval_s = whole(label, options, TICK, "seconds")
+    try:
+        build_hosts_policy(name, dict(options), (UNIT, TICK))
+    except (SettingsError, ValidationError) as error:
+        raise SettingsError(f"policy '{label}': {error}") from None
+    return HostsContender(label, name, options, unit_min, interval_s)
+
 
 MOST_PROBLEMS = 20  # that are reported; a policy that fails fails often
 _DEATHS = 41  # random stream
@@ -197,7 +275,9 @@ class ArrivalForecasts:
         total = _capped(total, float(seen.per_s.max()))
         late = rates[-max(1, round(SHARES_S / every_s)) :].sum(axis=0)
         shares = late / max(float(late.sum()), 1e-12)
-        return {name: _part(total, float(share)) for name, share in zip(measured[-1], shares, strict=True)}
+        return {
+            name: _changed(total, partial(np.multiply, share)) for name, share in zip(measured[-1], shares, strict=True)
+        }
 
 
 def _capped(total: Forecast, highest_per_s: float) -> Forecast:
@@ -206,18 +286,14 @@ def _capped(total: Forecast, highest_per_s: float) -> Forecast:
     Its quantiles come from errors that are alike at all rates, so at the highest level they expect further steps up
     that never came. No room is kept for what was never seen; whoever is surprised by it scales out then.
     """
-    return replace(
-        total,
-        mean=np.minimum(total.mean, highest_per_s),
-        quantiles={level: np.minimum(values, highest_per_s) for level, values in total.quantiles.items()},
-        maxima={level: np.minimum(values, highest_per_s) for level, values in total.maxima.items()},
-    )
+    return _changed(total, partial(np.minimum, highest_per_s))
 
 
-def _part(total: Forecast, share: float) -> Forecast:
+def _changed(total: Forecast, by: Callable[[Values], Values]) -> Forecast:
+    """Return the forecast with its mean, its quantiles and its maxima changed alike."""
     return replace(
         total,
-        mean=total.mean * share,
-        quantiles={level: values * share for level, values in total.quantiles.items()},
-        maxima={level: values * share for level, values in total.maxima.items()},
+        mean=by(total.mean),
+        quantiles={level: by(values) for level, values in total.quantiles.items()},
+        maxima={level: by(values) for level, values in total.maxima.items()},
     )
