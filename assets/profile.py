@@ -206,7 +206,7 @@ def recorded(context: dg.AssetExecutionContext, workspace: Workspace, job: str, 
 
 def found_metadata(found: "Profile", path: Path) -> dict[str, Any]:
     """Return what the asset's page shows of a profile."""
-    from perdix.assets.profile_pictures import profile_picture
+    from perdix.assets.latency.pictures import profile_picture
 
     known: dict[str, Any] = {} if found.downtime_s is None else {"downtime_s": found.downtime_s}
     return {

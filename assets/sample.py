@@ -172,7 +172,7 @@ def what_is_sampled(config: SampleConfig, job: str, workspace: Workspace) -> Sam
 
 def samples_metadata(found: "OperatorSamples", path: Path, sampled: Sampled) -> dict[str, Any]:
     """Return what the asset's page shows of samples."""
-    from perdix.assets.sample_pictures import samples_picture
+    from perdix.assets.performance.pictures import samples_picture
     from perdix.models.sampling.rows import rows_of
 
     return {

@@ -5,22 +5,25 @@ everything until the histories end, for the champions (docs/decisions/0012). Kno
 Spark's workers import it.
 """
 
+from __future__ import annotations
+
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import orjson
 
 from perdix.assets.history import newest_days, workload_history
+from perdix.assets.spark.tasks import run_tasks
 from perdix.control.clock import WallClock
 from perdix.models.forecasting.contract import Workload
 from perdix.models.forecasting.families import FAMILIES, families_named
 from perdix.models.forecasting.member import Member
 from perdix.models.forecasting.origins import stops_of
-from perdix.models.registry.shared_models import name_of, to_text
+from perdix.models.registry.fleet_table import name_of, to_text
 from perdix.settings.durations import DAY_S
 from perdix.telemetry.lake import Lake, LakeError
 
@@ -32,7 +35,7 @@ TABLE = "workload_features"
 class SharedModel:
     """A fitted model that several jobs refer to."""
 
-    name: str  # what states call it (:func:`perdix.models.registry.shared_models.name_of`)
+    name: str  # what states call it (:func:`perdix.models.registry.fleet_table.name_of`)
     until_s: float  # epoch seconds before which everything lies that it was fitted to
     state: Mapping[str, Any]  # JSON-serialisable
 
@@ -179,3 +182,46 @@ def _models(path: Path, _written_ns: int) -> tuple[SharedModel, ...]:
         SharedModel(model["name"], float(model["until_s"]), orjson.loads(model["state"]))
         for model in document["models"]
     )
+
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What to report: what was fitted, and what could not be."""
+
+    notes: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+
+def fit_all_shared(
+    session: Callable[[], SparkSession],
+    lake: Lake,
+    families: Sequence[str],
+    store: SharedStore,
+    settings: Mapping[str, Any],
+) -> Fitted:
+    """Bring the shared models of families up to date; one that cannot be fitted leaves its last ones in use.
+
+    ``settings``: ``history_days``, ``horizon_s``, ``seed``.
+    """
+    jobs, fitted = sample_of(lake.jobs(TABLE), settings["seed"]), Fitted()
+    fingerprint = fingerprint_of(lake, jobs, settings, WallClock().now_s())
+    due = [family for family in families if store.fingerprint(family) != fingerprint]
+    keys = [
+        {"lake": str(lake.root), "family": family, "jobs": jobs, "early": early, **settings}
+        for family in due
+        for early in (True, False)
+    ]
+    answers = run_tasks(session(), keys, fit_shared) if keys else []
+    for family in due:
+        own = [answer for answer in answers if answer.key["family"] == family]
+        if wrong := next((answer for answer in own if answer.error), None):
+            fitted.problems.append(f"{family}: the model that jobs share could not be fitted: {wrong.error}")
+            continue
+        store.write(family, fingerprint, [answer.result for answer in own])
+        used, seconds = len(own[-1].result["jobs"]), max(answer.seconds for answer in own)
+        fitted.notes.append(f"{family}: one model for all jobs, fitted to {used} of them in {seconds:.0f} s")
+    return fitted

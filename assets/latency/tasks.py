@@ -18,7 +18,7 @@ from perdix.models.latency.selection import NOTES, LatencyCandidate, TrainedLate
 from perdix.models.latency.state import latency_from_state
 from perdix.models.profiling.profile import Profile
 from perdix.models.profiling.rows import newest_profile
-from perdix.models.registry.shared_models import to_text
+from perdix.models.registry.fleet_table import to_text
 
 
 def train_latency(key: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from perdix.assets.training.tasks import champion_of, drawn, gated
 from perdix.models.performance.families import family_of
 from perdix.models.performance.fitted import FittedPerformance
 from perdix.models.performance.selection import PerformanceCandidate, TrainedPerformance, challenge, select_performance
-from perdix.models.registry.shared_models import to_text
+from perdix.models.registry.fleet_table import to_text
 from perdix.models.sampling.rows import newest_samples
 
 

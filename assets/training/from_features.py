@@ -70,7 +70,7 @@ def _shared(workspace: Workspace) -> SharedStore:
 
 def _fit_shared(context: dg.AssetExecutionContext, workspace: Workspace, spark: Spark) -> Path:
     """Fit what jobs share, unless that was done today; return the folder."""
-    from perdix.assets.shared_fits import fit_all_shared
+    from perdix.assets.shared_training import fit_all_shared
 
     settings, store = workspace.settings().training, _shared(workspace)
     if families := shared_families(settings.families_for(len(context.partition_keys))):

@@ -14,8 +14,7 @@ import pandas as pd
 
 from perdix.assets.kept_answers import read_answer, why_not_promoted
 from perdix.models.registry import Candidate, Fleet, JobDetail, Publication, TrainingData, merge_rows
-from perdix.models.registry.fleet_table import PROMOTE
-from perdix.models.registry.shared_models import name_of, references
+from perdix.models.registry.fleet_table import PROMOTE, name_of, references
 from perdix.telemetry.lake import Lake
 from perdix.telemetry.tables import TABLES
 

@@ -28,8 +28,7 @@ from perdix.models.forecasting.families import NAIVE
 from perdix.models.forecasting.retraining import retrain_forecasters
 from perdix.models.forecasting.selection import Candidate, challenge_champion
 from perdix.models.registry.errors import FleetCorrupt
-from perdix.models.registry.fleet_table import read_row
-from perdix.models.registry.shared_models import name_of, to_text
+from perdix.models.registry.fleet_table import name_of, read_row, to_text
 from perdix.models.verdict import Verdict
 from perdix.telemetry.lake import Lake
 

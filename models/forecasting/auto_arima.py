@@ -10,8 +10,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from perdix.models.forecasting.arma import Arima
-from perdix.models.forecasting.binned import LEAST_SERIES, LONGEST_BRIDGE_CELLS, bins_of, project
+from perdix.models.forecasting.arma import LEAST_SERIES, LONGEST_BRIDGE_CELLS, Arima, bins_of, project
 from perdix.models.forecasting.contract import HORIZON_S, Workload
 from perdix.models.forecasting.errors import wape
 from perdix.models.forecasting.member import Member, stretched

@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
-from perdix.models.forecasting.cells_ahead import rates_between
 from perdix.models.forecasting.contract import HORIZON_S, Workload
 from perdix.models.forecasting.covariance import NAMES, SHORT, SHORT_CELL_S, SLOW, Covariance, fitted
 from perdix.models.forecasting.failures import NotForecastableError
 from perdix.models.forecasting.member import Member, lead_s
+from perdix.models.forecasting.regrid import rates_between
 from perdix.models.forecasting.seasons import filled
 from perdix.models.forecasting.tail import Tail
 from perdix.settings.durations import DAY_S

@@ -12,12 +12,12 @@ from typing import Any, ClassVar, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from perdix.models.forecasting.cells_ahead import rates_between
 from perdix.models.forecasting.contract import HORIZON_S, Workload
 from perdix.models.forecasting.failures import NotForecastableError
 from perdix.models.forecasting.lag_features import CALENDAR, FARTHEST_DAYS, LAGS, LogScale, features
 from perdix.models.forecasting.lagged_trees import GROWTH, changes, grown, spread_origins, standardised
 from perdix.models.forecasting.member import Member, lead_s
+from perdix.models.forecasting.regrid import rates_between
 from perdix.models.forecasting.seasons import filled
 from perdix.models.forecasting.tail import Tail
 from perdix.models.forecasting.tree_tables import TreeTables

@@ -11,11 +11,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from perdix.models.forecasting.arma import Arima
-from perdix.models.forecasting.cells_ahead import rates_between
 from perdix.models.forecasting.contract import HORIZON_S, Workload
 from perdix.models.forecasting.failures import NotForecastableError
-from perdix.models.forecasting.fast_fit import fit_stepwise
+from perdix.models.forecasting.fast_arima import fit_stepwise
 from perdix.models.forecasting.member import Member, lead_s, stretched
+from perdix.models.forecasting.regrid import rates_between
 from perdix.models.forecasting.seasons import filled
 from perdix.models.forecasting.tail import Tail
 from perdix.settings.durations import DAY_S

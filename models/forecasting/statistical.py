@@ -14,8 +14,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from perdix.models.forecasting.arma import Arima
-from perdix.models.forecasting.binned import LEAST_SERIES, bins_of, project
+from perdix.models.forecasting.arma import LEAST_SERIES, Arima, bins_of, project
 from perdix.models.forecasting.contract import HORIZON_S, Workload
 from perdix.models.forecasting.failures import NotForecastableError
 from perdix.models.forecasting.member import Member, lead_s, stretched

@@ -1,19 +1,44 @@
 """The fleet table: one row per job with the family and state of its model, and how two such tables merge.
 
-Models that several jobs share are rows of the same file (:mod:`perdix.models.registry.shared_models`), so that a
-version is one file with one digest; in memory they stand apart (:class:`Fleet`).
+Models that several jobs share are named by their content, referred to by name from the jobs' states, and rows of the
+same file, so that a version is one file with one digest; in memory they stand apart (:class:`Fleet`).
 """
 
-from collections.abc import Mapping
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pandas as pd
 
 from perdix.models.registry.errors import FleetCorrupt
-from perdix.models.registry.shared_models import PREFIX, name_of, references
 from perdix.telemetry.partitions import digest_of
+
+PREFIX = "*/"  # no stream job can be called so: names of jobs name folders
+_REFERENCE = re.compile(r'"(\*/[0-9a-f]{64})"')
+
+
+def to_text(state: Mapping[str, Any]) -> str:
+    """Return a state as the JSON text that a fleet table holds."""
+    return json.dumps(state, separators=(",", ":"), allow_nan=False)
+
+
+def name_of(text: str) -> str:
+    """Return the name of a shared model, ``*/`` and the SHA-256 of its JSON text: the same model has one name."""
+    return PREFIX + hashlib.sha256(text.encode()).hexdigest()
+
+
+def references(states: Iterable[str]) -> set[str]:
+    """Return the names of shared models that occur in the JSON texts of states, wherever they stand there."""
+    found: set[str] = set()
+    for state in states:
+        found.update(_REFERENCE.findall(state))
+    return found
+
 
 KEYS = ("job", "family", "state")
 VERDICT = "verdict"

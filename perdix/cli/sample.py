@@ -93,7 +93,7 @@ def _sampled(name: str, config: dict[str, Any], picture: Path | None, *, show: b
     page = produced["operator_samples"]
     document = _document(Path(str(page["file"])), str(page["left"]))
     if picture is not None:
-        from perdix.assets.sample_pictures import samples_picture
+        from perdix.assets.performance.pictures import samples_picture
         from perdix.models.sampling.rows import read_samples
 
         picture.write_bytes(samples_picture(read_samples(Path(document["file"])), sampled.sizes, sampled.twin))

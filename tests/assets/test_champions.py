@@ -30,9 +30,8 @@ from perdix.models.registry import (
     TrainingData,
     read_fleet,
 )
-from perdix.models.registry.fleet_table import write_fleet
+from perdix.models.registry.fleet_table import name_of, write_fleet
 from perdix.models.registry.publication import FleetVersion
-from perdix.models.registry.shared_models import name_of
 from perdix.settings.home import Home
 from tests.assets.test_training import Told
 from tests.assets.test_training_record import answer

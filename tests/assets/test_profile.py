@@ -15,7 +15,7 @@ import dagster as dg
 import numpy as np
 import pytest
 
-from perdix.assets.profile_pictures import profile_picture
+from perdix.assets.latency.pictures import profile_picture
 from perdix.assets.resources import Workspace
 from perdix.models.profiling.profile import Profile
 from perdix.models.profiling.rows import newest_profile

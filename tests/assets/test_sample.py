@@ -16,8 +16,8 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from perdix.assets.performance.pictures import samples_picture
 from perdix.assets.resources import Workspace
-from perdix.assets.sample_pictures import samples_picture
 from perdix.models.performance.samples import Sample
 from perdix.models.sampling.rows import newest_samples
 from perdix.models.sampling.samples import FailedSize, OperatorSamples

@@ -13,12 +13,12 @@ import orjson
 import pyarrow as pa
 import pytest
 
-from perdix.assets import shared_fits
-from perdix.assets.shared_fits import fit_all_shared
+from perdix.assets import shared_training
 from perdix.assets.shared_training import (
     SharedModel,
     SharedStore,
     bound_families,
+    fit_all_shared,
     fit_shared,
     known_families,
     sample_of,
@@ -30,7 +30,7 @@ from perdix.models.forecasting.families import FAMILIES, MEMBERS
 from perdix.models.forecasting.member import Member
 from perdix.models.forecasting.origins import stops_of
 from perdix.models.forecasting.tail import Tail
-from perdix.models.registry.shared_models import name_of
+from perdix.models.registry.fleet_table import name_of
 from perdix.telemetry.lake import Lake
 from perdix.telemetry.tables import TIMESTAMP
 from perdix.telemetry.window import Values
@@ -112,7 +112,7 @@ def in_process(monkeypatch: pytest.MonkeyPatch) -> list[Mapping[str, Any]]:
         ran.extend(keys)
         return [Answer(key=key, **attempt(key, task)) for key in keys]
 
-    monkeypatch.setattr(shared_fits, "run_tasks", run)
+    monkeypatch.setattr(shared_training, "run_tasks", run)
     return ran
 
 

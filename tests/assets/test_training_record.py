@@ -14,7 +14,7 @@ import pytest
 from perdix.assets.kept_answers import Kept
 from perdix.assets.training.record import Gate, Trained, data_of_table, iterate_trained, publication_of
 from perdix.models.registry import FORECAST, Fleet, Publication
-from perdix.models.registry.shared_models import name_of
+from perdix.models.registry.fleet_table import name_of
 from perdix.telemetry.lake import Lake
 
 

@@ -10,8 +10,7 @@ import pytest
 
 from perdix.control.champions import Champions, write_whole
 from perdix.models.registry import FLEET_MODELS, FORECAST, FleetVersion, Registry, RegistryUnavailable
-from perdix.models.registry.fleet_table import Fleet, checked_fleet, merge_rows, read_fleet, write_fleet
-from perdix.models.registry.shared_models import name_of
+from perdix.models.registry.fleet_table import Fleet, checked_fleet, merge_rows, name_of, read_fleet, write_fleet
 
 
 @dataclass

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdix.models.dataflow.alignment import Mode, aligned
 from perdix.models.dataflow.graph import Operator
-from perdix.models.dataflow.slots import fitted_to_slots
+from perdix.models.dataflow.slots import Mode, aligned, fitted_to_slots
 
 KEYED = Operator("v", ("u",), maximum=128, key_groups=128)
 

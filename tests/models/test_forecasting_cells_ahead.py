@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdix.models.forecasting.cells_ahead import rates_between
+from perdix.models.forecasting.regrid import rates_between
 
 RATES = st.lists(st.floats(0.0, 1e6), min_size=1, max_size=12)
 

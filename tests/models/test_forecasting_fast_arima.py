@@ -8,8 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdix.models.forecasting.contract import Workload
-from perdix.models.forecasting.fast_arima import Autoregression, FastArima, LocalArima, MinuteArima
-from perdix.models.forecasting.fast_fit import LARGEST_INVERSE_ROOT, fit_autoregression, fit_fixed, invertible
+from perdix.models.forecasting.fast_arima import (
+    LARGEST_INVERSE_ROOT,
+    Autoregression,
+    FastArima,
+    LocalArima,
+    MinuteArima,
+    fit_autoregression,
+    fit_fixed,
+    invertible,
+)
 from perdix.models.forecasting.tail import Tail
 
 FAMILIES = [FastArima, LocalArima, MinuteArima, Autoregression]

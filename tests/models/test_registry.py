@@ -36,7 +36,7 @@ from perdix.models.registry import (
     read_fleet,
     tracking,
 )
-from perdix.models.registry.shared_models import name_of, to_text
+from perdix.models.registry.fleet_table import name_of, to_text
 from perdix.settings.home import PROJECT, Home
 
 # MLflow 3.17 asks SQLAlchemy 2.1 for a loader strategy that it deprecates; nothing that perdix could fix.

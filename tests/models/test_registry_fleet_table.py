@@ -16,11 +16,13 @@ from perdix.models.registry.fleet_table import (
     checked_fleet,
     digest_of,
     merge_rows,
+    name_of,
     read_fleet,
     read_row,
+    references,
+    to_text,
     write_fleet,
 )
-from perdix.models.registry.shared_models import name_of, references, to_text
 
 COLUMNS = ["job", "family", "state", "wape"]
 BOOSTERS = {name_of(text): text for text in (to_text({"trees": [1, 2]}), to_text({"trees": [3]}))}

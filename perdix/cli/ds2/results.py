@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, cast
 from perdix.cli.output import console, number, table
 
 if TYPE_CHECKING:
-    from perdix.models.dataflow.alignment import Mode
     from perdix.models.dataflow.graph import Dataflow
     from perdix.models.dataflow.optimal import Optimal, Sizing
     from perdix.models.dataflow.rates import OperatorRates
+    from perdix.models.dataflow.slots import Mode
 
 SHOWN = 40  # epochs in a table
 
@@ -39,9 +39,8 @@ def answer_of(
     as_workers: bool,
 ) -> Answer:
     """Return one parallelism of all epochs, fitted to key groups and slots, in that order."""
-    from perdix.models.dataflow.alignment import aligned
     from perdix.models.dataflow.optimal import global_parallelism
-    from perdix.models.dataflow.slots import fitted_to_slots
+    from perdix.models.dataflow.slots import aligned, fitted_to_slots
 
     epochs = range(len(found.instances))
     parallelism = {

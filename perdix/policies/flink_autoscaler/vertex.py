@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from perdix.models.dataflow.alignment import first_even
+from perdix.models.dataflow.slots import first_even
 from perdix.policies.flink_autoscaler.delay import PendingScaleDown, pend
 from perdix.policies.flink_autoscaler.demand import required_per_s
 from perdix.policies.flink_autoscaler.evaluation import Evaluated

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from perdix.models.dataflow.alignment import Mode
+from perdix.models.dataflow.slots import Mode
 from perdix.settings.strict import Strict
 
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -43,7 +43,7 @@ class Ds2Options(Strict):
     ``hottest``: an operator whose hottest instance works more than ``skew_ratio`` times as long as the mean is sized so
     that this one keeps up, with at most ``skew_bound`` times as many instances as its average would take.
     ``alignment``: how the parallelism of a keyed operator is fitted to its key groups
-    (:mod:`perdix.models.dataflow.alignment`).
+    (:mod:`perdix.models.dataflow.slots`).
     """
 
     warm_up_s: Annotated[float, Field(ge=0, le=86_400)] = 30.0

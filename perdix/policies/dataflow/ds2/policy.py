@@ -4,9 +4,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from perdix.models.dataflow.alignment import aligned
 from perdix.models.dataflow.optimal import Curve
-from perdix.models.dataflow.slots import fitted_to_slots
+from perdix.models.dataflow.slots import aligned, fitted_to_slots
 from perdix.policies.contract import Reason
 from perdix.policies.dataflow.contract import DataflowDecision, DataflowSituation
 from perdix.policies.dataflow.ds2.curve import CautiousCurve
