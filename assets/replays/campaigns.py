@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import dagster as dg
 
@@ -17,18 +17,10 @@ from perdix.settings.yaml_files import SettingsError
 if TYPE_CHECKING:
     from perdix.assets.resources import Workspace
     from perdix.models.registry import Comparison, Recorded
-    from perdix.replay.kinds import Kind
+    from perdix.replay.kinds import Kind, Simulated
 
 Setup = TypeVar("Setup", bound="Simulated")
 Campaign = TypeVar("Campaign")
-
-
-class Simulated(Protocol):
-    """What is to be replayed."""
-
-    @property
-    def simulated_s(self) -> float:
-        """Sum of all seconds that are replayed."""
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,13 @@ from dataclasses import dataclass, field, replace
 from perdix.models.forecasting.families import families_named
 from perdix.policies.wording import workers as in_words
 from perdix.replay.best_static import BestStatic, best_static
-from perdix.replay.case import BEST_STATIC, FORECASTER, Case, Contender, whole_seconds
+from perdix.replay.case import BEST_STATIC, Case, Contender, whole_seconds
 from perdix.replay.clairvoyant.bound import Clairvoyant, Impossible, clairvoyant, physics_of
 from perdix.replay.contenders import needs_beliefs
 from perdix.replay.frontier import FRONTIER
 from perdix.replay.frontier.curve import Frontier, frontier, too_large
 from perdix.replay.frontier.known import known
+from perdix.replay.labels import FORECASTER
 from perdix.replay.outcome import Outcome, Played
 from perdix.replay.pace import EVERY_SECOND, Pace
 from perdix.replay.pricing import Priced, Pricing, priced

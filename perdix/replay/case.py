@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from perdix.replay.labels import FORECASTER
 from perdix.settings.stream_job import Bounds, Objectives, PolicySettings
 from perdix.twin.emission import Scraping
 from perdix.twin.parameters import TwinParameters
@@ -13,7 +14,6 @@ from perdix.twin.parameters import TwinParameters
 START_S = 1_760_000_400  # epoch second at which a twin begins when none is given
 TICK_INTERVAL_S = 60
 BEST_STATIC = "best-static"  # what the best fixed size is called in tables; it takes part unasked
-FORECASTER = "damped-trend"  # beside auto-ARIMA, which is the paper's, on its traces: docs/results.md
 
 
 def whole_seconds(hours: float, step_s: int) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from perdix.replay import campaign, document, pictures, tracking
 from perdix.replay.hosts import campaign as hosts_campaign
@@ -24,8 +24,16 @@ from perdix.replay.operators import tracking as operators_tracking
 if TYPE_CHECKING:
     from perdix.models.registry import Comparison
 
-Setup = TypeVar("Setup")
+Setup = TypeVar("Setup", bound="Simulated")
 Campaign = TypeVar("Campaign")
+
+
+class Simulated(Protocol):
+    """What is to be replayed."""
+
+    @property
+    def simulated_s(self) -> float:
+        """Sum of all seconds that are replayed."""
 
 
 @dataclass(frozen=True)

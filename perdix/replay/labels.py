@@ -10,10 +10,12 @@ from typing import Any
 from perdix.settings.nearest_name import meant
 from perdix.settings.yaml_files import SettingsError
 
-# Who takes part where nobody is named, and what policies that lease hosts foresee arrivals by (docs/hosts.md)
+# Who takes part where nobody is named, and the family that foresees arrivals (docs/hosts.md); of a job that is beside
+# auto-ARIMA, which is the paper's, on its traces: docs/results.md
 OPERATORS_DEFAULT = "ds2,dhalion,flink-autoscaler"
 HOSTS_DEFAULT = "btu:unit_min=10,btu:unit_min=30,btu:unit_min=60,threshold"
 HOSTS_FORECASTER = "last-value"
+FORECASTER = "damped-trend"
 
 LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:=+-]*")
 OPTIONS = re.compile(r"(:[A-Za-z_]+=[^:\s]+)+")

@@ -12,8 +12,7 @@ from perdix.cli.main import app
 from perdix.cli.output import UserError
 from perdix.cli.replay.command import of_kind
 from perdix.cli.replay.options import Sink
-from perdix.replay.case import FORECASTER
-from perdix.replay.labels import HOSTS_DEFAULT, HOSTS_FORECASTER, OPERATORS_DEFAULT
+from perdix.replay.labels import FORECASTER, HOSTS_DEFAULT, HOSTS_FORECASTER, OPERATORS_DEFAULT
 from perdix.replay.part import USUAL_HOURS
 
 GROUPS = {
@@ -44,7 +43,8 @@ def test_every_option_is_in_one_group(kind: str) -> None:
 
 
 def defaults(kind: str) -> dict[str, str]:
-    return {option.opts[0]: str(option.show_default) for option in options_of(kind)}  # type: ignore[attr-defined]
+    shown = {option.opts[0]: (option.show_default, option.default) for option in options_of(kind)}  # type: ignore[attr-defined]
+    return {name: said if isinstance(said, str) else str(default) for name, (said, default) in shown.items()}
 
 
 def test_the_help_of_each_kind_states_its_own_defaults() -> None:

@@ -15,8 +15,8 @@ from perdix.policies.contract import Decision, Reason, Situation
 from perdix.policies.static import StaticOptions
 from perdix.replay.best_static import best_static
 from perdix.replay.campaign import Campaign, Setup, run_campaign
-from perdix.replay.case import FORECASTER
 from perdix.replay.contenders import contenders
+from perdix.replay.labels import FORECASTER
 from perdix.replay.run import play
 from perdix.replay.side_by_side import Failed
 from perdix.replay.workload import own

@@ -12,6 +12,7 @@ from rich.table import Table
 from perdix.cli.output import console, mean_and_sd
 from perdix.cli.replay import options
 from perdix.cli.replay.options import family_or_none, seeds_from, sink_of
+from perdix.replay.labels import HOSTS_DEFAULT, HOSTS_FORECASTER
 
 ALL = "all"
 FIGURES = (
@@ -33,10 +34,10 @@ def replay_hosts(
     topology: options.TopologyArgument,
     *,
     pattern: options.PatternOption = None,
-    policy: options.HostsPolicyOption = None,
+    policy: options.PolicyOfKindOption = HOSTS_DEFAULT,
     hours: options.HoursOfFileOption = None,
     failures: options.FailuresOption = 0,
-    forecaster: options.HostsForecasterOption = None,
+    forecaster: options.ForecasterOption = HOSTS_FORECASTER,
     seeds: options.SeedsOption = 1,
     first_seed: options.FirstSeedOption = 1,
     processes: options.ProcessesOption = None,
@@ -50,24 +51,23 @@ def replay_hosts(
     Options of a policy follow colons: btu:unit_min=60. What the figures mean: docs/hosts.md.
     """
     from perdix.cli.how_long import OPERATORS_S_PER_H
-    from perdix.cli.replay.results import Work, carry_out
+    from perdix.cli.replay.results import carry_out
     from perdix.replay.hosts.campaign import HostsSetup
     from perdix.replay.hosts.run import hosts_contenders
     from perdix.replay.kinds import HOSTS
-    from perdix.replay.labels import HOSTS_DEFAULT, HOSTS_FORECASTER
     from perdix.twin.hosts.parameters import load_topology
 
     sink = sink_of(as_json, out, pictures=pictures, mlflow=mlflow)
-    family = family_or_none(forecaster, HOSTS_FORECASTER)
+    family = family_or_none(forecaster)
     found = load_topology(topology)
     patterns = tuple(found.patterns)
     if pattern is not None and pattern.strip() != ALL:
         patterns = tuple(word.strip() for word in pattern.split(","))
-    who = hosts_contenders(HOSTS_DEFAULT if policy is None else policy)
+    who = hosts_contenders(policy)
     seconds = None if hours is None else round(3600 * hours)
     setup = HostsSetup(who, found, patterns, seeds_from(first_seed, seeds), seconds, failures, family)
-    work = Work(len(setup.cases()), setup.length_s / 3600.0, setup.simulated_s, OPERATORS_S_PER_H, processes)
-    carry_out(HOSTS, setup, work, sink, show=_show)
+    runs, per_h_s = len(setup.cases()), OPERATORS_S_PER_H
+    carry_out(HOSTS, setup, sink, runs=runs, per_h_s=per_h_s, processes=processes, show=_show)
 
 
 def _show(document: Mapping[str, Any]) -> None:

@@ -9,6 +9,7 @@ from perdix.cli.output import UserError
 from perdix.cli.pricing import AskedPrices
 from perdix.cli.replay import options
 from perdix.cli.replay.options import family_or_none, seeds_from, sink_of
+from perdix.replay.labels import FORECASTER
 
 if TYPE_CHECKING:
     from perdix.cli.replay.options import Sink
@@ -40,7 +41,7 @@ def replay_job(
     twin: options.TwinOption = None,
     regime: options.RegimeOption = None,
     policy: options.PolicyOption = None,
-    forecaster: options.ForecasterOption = None,
+    forecaster: options.ForecasterOption = FORECASTER,
     minimum: options.MinimumOption = 1,
     maximum: options.MaximumOption = None,
     recovery_time_s: options.RecoveryTimeOption = 600.0,
@@ -71,7 +72,6 @@ def replay_job(
     from perdix.cli.stores import lake
     from perdix.control.clock import WallClock
     from perdix.replay.asked import twin_and_trace
-    from perdix.replay.case import FORECASTER
     from perdix.replay.pace import pace_of
     from perdix.replay.part import USUAL_HOURS, part_of
     from perdix.settings.stream_job import Objectives
@@ -107,7 +107,7 @@ def replay_job(
         noise=trace.noise if noise is None else noise,
         slow_noise=trace.slow_noise if slow_noise is None else slow_noise,
         failures=failures,
-        forecaster=family_or_none(forecaster, FORECASTER),
+        forecaster=family_or_none(forecaster),
         price_per_h=1.0 if worker_price is None else worker_price,
         pricing=asked_prices.pricing(),
         pace=pace_of(trace.step_s, 3_600.0 * hours, exact=exact),
@@ -150,9 +150,9 @@ def _setup(
 def _replay(setup: Setup, processes: int | None, sink: Sink) -> None:
     from perdix.cli.how_long import COARSE_S_PER_H, REPLAYED_S_PER_H
     from perdix.cli.replay.job_text import show
-    from perdix.cli.replay.results import Work, carry_out
+    from perdix.cli.replay.results import carry_out
     from perdix.replay.kinds import JOB
 
     per_h_s = COARSE_S_PER_H if setup.pace.coarse else REPLAYED_S_PER_H
     runs = len(setup.labels) * len(setup.seeds)
-    carry_out(JOB, setup, Work(runs, setup.hours, setup.simulated_s, per_h_s, processes), sink, show=show)
+    carry_out(JOB, setup, sink, runs=runs, per_h_s=per_h_s, processes=processes, show=show)

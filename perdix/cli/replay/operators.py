@@ -14,6 +14,7 @@ from rich.table import Table
 from perdix.cli.output import UserError, console, mean_and_sd
 from perdix.cli.replay import options
 from perdix.cli.replay.options import seeds_from, sink_of
+from perdix.replay.labels import OPERATORS_DEFAULT
 
 if TYPE_CHECKING:
     from perdix.twin.dataflow.parameters import DataflowParameters
@@ -29,7 +30,7 @@ Example: perdix replay operators nexmark-q5 --start window=4 --skew 0.3 --seeds 
 def replay_operators(
     dataflow: options.DataflowArgument,
     *,
-    policy: options.OperatorsPolicyOption = None,
+    policy: options.PolicyOfKindOption = OPERATORS_DEFAULT,
     hours: options.HoursOfFileOption = None,
     start: options.StartOption = None,
     skew: options.SkewOption = None,
@@ -46,17 +47,16 @@ def replay_operators(
     Options of a policy follow colons: ds2:activation=5. What the figures mean: docs/replay.md.
     """
     from perdix.cli.how_long import OPERATORS_S_PER_H
-    from perdix.cli.replay.results import Work, carry_out
+    from perdix.cli.replay.results import carry_out
     from perdix.replay.kinds import OPERATORS
-    from perdix.replay.labels import OPERATORS_DEFAULT
     from perdix.replay.operators.campaign import DataflowSetup, dataflow_contenders
 
     sink = sink_of(as_json, out, pictures=pictures, mlflow=mlflow)
-    who = dataflow_contenders(OPERATORS_DEFAULT if policy is None else policy)
+    who = dataflow_contenders(policy)
     seconds = None if hours is None else round(3600 * hours)
     setup = DataflowSetup(who, _parameters(dataflow, start, skew), seeds_from(first_seed, seeds), seconds)
-    work = Work(len(setup.cases()), setup.length_s / 3600.0, setup.simulated_s, OPERATORS_S_PER_H, processes)
-    carry_out(OPERATORS, setup, work, sink, show=_show)
+    runs, per_h_s = len(setup.cases()), OPERATORS_S_PER_H
+    carry_out(OPERATORS, setup, sink, runs=runs, per_h_s=per_h_s, processes=processes, show=_show)
 
 
 def _parameters(name: str, start: str | None, skew: float | None) -> DataflowParameters:

@@ -81,17 +81,14 @@ RegimeOption = Annotated[
 ]
 _policy = partial(_policies, "--policy", "--policies", help="Policies, separated by commas.")
 PolicyOption = Annotated[str | None, _policy(show_default="perdix,hpa-80,static-MAX")]
-OperatorsPolicyOption = Annotated[str | None, _policy(show_default="ds2,dhalion,flink-autoscaler")]
-HostsPolicyOption = Annotated[
-    str | None, _policy(show_default="btu:unit_min=10,btu:unit_min=30,btu:unit_min=60,threshold")
+PolicyOfKindOption = Annotated[str, _policy()]
+ForecasterOption = Annotated[
+    str,
+    _policies(
+        "--forecaster",
+        help="Family that each replay fits on the way, or 'ensemble'; 'none': the fallback throughout.",
+    ),
 ]
-_forecaster = partial(
-    _policies,
-    "--forecaster",
-    help="Family that each replay fits on the way, or 'ensemble'; 'none': the fallback throughout.",
-)
-ForecasterOption = Annotated[str | None, _forecaster(show_default="damped-trend")]
-HostsForecasterOption = Annotated[str | None, _forecaster(show_default="last-value")]
 MinimumOption = Annotated[int, _policies("--min", help="Fewest workers.", min=1)]
 MaximumOption = Annotated[int | None, _policies("--max", help="Most workers.", show_default="the twin's", min=1)]
 RecoveryTimeOption = Annotated[float, _objectives("--recovery-time", help="Objective, seconds.", min=1, max=86_400)]
@@ -150,18 +147,17 @@ def seeds_from(first: int, count: int) -> tuple[int, ...]:
     return tuple(range(first, first + count))
 
 
-def family_or_none(name: str | None, usual: str) -> str | None:
-    """Return the family of forecasters that is asked for, by default ``usual``; ``None`` for none."""
+def family_or_none(name: str) -> str | None:
+    """Return the family of forecasters that is asked for; ``None`` for none."""
     from perdix.models.forecasting.families import families_named
 
-    if name is None:
-        return usual
+    if name == NO_FORECASTER:
+        return None
     try:
-        if name != NO_FORECASTER:
-            families_named(name)
+        families_named(name)
     except ValueError as error:
         raise UserError(f"--forecaster: {error}; or '{NO_FORECASTER}'") from None
-    return None if name == NO_FORECASTER else name
+    return name
 
 
 class Sink(NamedTuple):

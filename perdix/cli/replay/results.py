@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
@@ -17,40 +16,37 @@ from perdix.settings.counting import counted
 if TYPE_CHECKING:
     from perdix.cli.replay.options import Sink
     from perdix.models.registry import Comparison
-    from perdix.replay.kinds import Kind
+    from perdix.replay.kinds import Kind, Simulated
 
-Setup = TypeVar("Setup")
+Setup = TypeVar("Setup", bound="Simulated")
 Campaign = TypeVar("Campaign")
 
 
-@dataclass(frozen=True)
-class Work:
-    """What is to be replayed: this many runs of this many hours, and what an hour of a run costs a processor."""
-
-    runs: int
-    hours: float
-    simulated_s: float
-    per_h_s: float
-    processes: int | None
-
-
 def carry_out(
-    kind: Kind[Setup, Campaign], setup: Setup, work: Work, sink: Sink, *, show: Callable[[Mapping[str, Any]], None]
+    kind: Kind[Setup, Campaign],
+    setup: Setup,
+    sink: Sink,
+    *,
+    runs: int,
+    per_h_s: float,
+    processes: int | None,
+    show: Callable[[Mapping[str, Any]], None],
 ) -> None:
     """Say how long it takes, replay, write what came of it, and tell it; exit code 1 where a replay did not end well.
 
     Raises ``UserError`` when the folder of the results cannot be written.
 
+    ``runs``, ``per_h_s``: replays, and what an hour of each costs a processor, seconds; ``processes`` play at a time.
     ``show``: prints the document for people, where it is not printed as JSON.
     """
     from perdix.cli.how_long import replay_s, say_beforehand
     from perdix.cli.replay.job_text import progress_bar
     from perdix.control.clock import WallClock
 
-    started_at_s, expected_s = WallClock().now_s(), replay_s(work.runs, work.hours, work.processes, work.per_h_s)
-    say_beforehand(f"{counted(work.runs, 'run')} of {round(work.hours, 3):g} h", expected_s)
-    with progress_bar(work.simulated_s) as tell:
-        campaign = kind.run(setup, processes=work.processes, on_progress=tell)
+    started_at_s, hours = WallClock().now_s(), setup.simulated_s / 3600.0 / runs
+    say_beforehand(f"{counted(runs, 'run')} of {round(hours, 3):g} h", replay_s(runs, hours, processes, per_h_s))
+    with progress_bar(setup.simulated_s) as tell:
+        campaign = kind.run(setup, processes=processes, on_progress=tell)
     document = _written(kind, campaign, setup, sink, started_at_s)
     if sink.file is not None:
         sink.file.write_text(as_text(document), encoding="utf-8")
