@@ -32,7 +32,7 @@ def hosts_comparison(
     context: dg.AssetExecutionContext, workspace: Workspace, config: HostsReplayConfig
 ) -> dg.MaterializeResult:
     """Every policy that leases hosts, with every pattern of arrivals: figures, pictures and an MLflow run each."""
-    from perdix.replay.hosts.tracking import flat_means
+    from perdix.replay.hosts.document import flat_means
     from perdix.replay.kinds import HOSTS
 
     carried = carry_out(context, workspace, HOSTS, lambda: _setup(config, workspace), processes=config.processes)

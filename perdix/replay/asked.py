@@ -49,41 +49,27 @@ def twin_and_trace(
     ``jobs``: the jobs that were ingested; ``None``: there are none.
     ``regime``: what rescales cost, by a file of ``conf/regimes``; ``None``: as on the twin's own cluster.
     """
-    parameters, trace = _asked(workload, twin, seconds, folder, fill_gaps=fill_gaps, step_s=step_s, jobs=jobs)
-    if regime is None:
-        return parameters, trace
-    note = f"rescales cost what they do in the regime '{regime}'"
-    return under(parameters, regime), replace(trace, notes=(*trace.notes, note))
-
-
-def _asked(
-    workload: str | None,
-    twin: str | None,
-    seconds: int,
-    folder: Path | None,
-    *,
-    fill_gaps: bool,
-    step_s: float | None,
-    jobs: Ingested | None,
-) -> tuple[TwinParameters, Trace]:
     folder = folder or conf_part("twins")
     names = sorted(path.stem for path in folder.glob("*.yaml"))
-    if workload is None:
-        parameters = _twin(twin or USUAL_TWIN, names, folder)
-        return parameters, own(parameters, seconds)
     named = workload in names
-    parameters = _twin(twin or (workload if named else USUAL_TWIN), names, folder)
-    if named:
+    parameters = _twin(twin or (workload if named and workload else USUAL_TWIN), names, folder)
+    if workload is None:
+        trace = own(parameters, seconds)
+    elif named:
         if step_s is not None:
             raise SettingsError(f"--step: '{workload}' is a twin, whose workload has times; leave it out")
         trace = own(load_twin(workload, folder), seconds)
         if jobs is not None and workload in jobs.names():
             note = f"'{workload}' is a twin and an ingested job: this is the twin's, the job's is {JOB}{workload}"
             trace = replace(trace, notes=(*trace.notes, note))
+    elif not workload.startswith(JOB) and Path(workload).exists():
+        trace = recorded(Path(workload), fill_gaps=fill_gaps, step_s=step_s)
+    else:
+        trace = _of_job(workload, jobs, names, fill_gaps=fill_gaps, step_s=step_s)
+    if regime is None:
         return parameters, trace
-    if not workload.startswith(JOB) and Path(workload).exists():
-        return parameters, recorded(Path(workload), fill_gaps=fill_gaps, step_s=step_s)
-    return parameters, _of_job(workload, jobs, names, fill_gaps=fill_gaps, step_s=step_s)
+    note = f"rescales cost what they do in the regime '{regime}'"
+    return under(parameters, regime), replace(trace, notes=(*trace.notes, note))
 
 
 def _of_job(workload: str, jobs: Ingested | None, twins: list[str], *, fill_gaps: bool, step_s: float | None) -> Trace:

@@ -15,11 +15,9 @@ from perdix.replay import campaign, document, pictures, tracking
 from perdix.replay.hosts import campaign as hosts_campaign
 from perdix.replay.hosts import document as hosts_document
 from perdix.replay.hosts import picture as hosts_picture
-from perdix.replay.hosts import tracking as hosts_tracking
 from perdix.replay.operators import campaign as operators_campaign
 from perdix.replay.operators import document as operators_document
 from perdix.replay.operators import picture as operators_picture
-from perdix.replay.operators import tracking as operators_tracking
 
 if TYPE_CHECKING:
     from perdix.models.registry import Comparison
@@ -64,7 +62,7 @@ OPERATORS: Kind[operators_campaign.DataflowSetup, operators_campaign.DataflowCam
     operators_document.dataflow_folder_name,
     lambda done, folder: operators_document.write_dataflow_series(done.played, folder),
     operators_picture.draw_dataflow_campaign,
-    operators_tracking.dataflow_comparison,
+    operators_document.dataflow_comparison,
 )
 HOSTS: Kind[hosts_campaign.HostsSetup, hosts_campaign.HostsCampaign] = Kind(
     hosts_campaign.run_hosts_campaign,
@@ -72,5 +70,5 @@ HOSTS: Kind[hosts_campaign.HostsSetup, hosts_campaign.HostsCampaign] = Kind(
     hosts_document.hosts_folder_name,
     lambda done, folder: hosts_document.write_hosts_series(done.played, folder),
     hosts_picture.draw_hosts_campaign,
-    hosts_tracking.hosts_comparison,
+    hosts_document.hosts_comparison,
 )

@@ -26,10 +26,14 @@ from perdix.replay.operators.campaign import (
     play,
     run_dataflow_campaign,
 )
-from perdix.replay.operators.document import dataflow_document, dataflow_folder_name, write_dataflow_series
+from perdix.replay.operators.document import (
+    dataflow_comparison,
+    dataflow_document,
+    dataflow_folder_name,
+    write_dataflow_series,
+)
 from perdix.replay.operators.outcome import oscillations
 from perdix.replay.operators.picture import dataflow_picture, draw_dataflow_campaign
-from perdix.replay.operators.tracking import dataflow_comparison
 from perdix.settings.yaml_files import SettingsError
 from perdix.twin.dataflow.parameters import DataflowParameters, load_dataflow
 from tests.replay.drawn import overlapping

@@ -29,11 +29,16 @@ from perdix.policies.hosts.contract import (
 )
 from perdix.replay.canvas import to_png
 from perdix.replay.hosts.campaign import HostsCampaign, HostsSetup, run_hosts_campaign
-from perdix.replay.hosts.document import hosts_document, hosts_folder_name, write_hosts_series
+from perdix.replay.hosts.document import (
+    flat_means,
+    hosts_comparison,
+    hosts_document,
+    hosts_folder_name,
+    write_hosts_series,
+)
 from perdix.replay.hosts.picture import draw_hosts_campaign, hosts_picture
 from perdix.replay.hosts.run import HostsCase, hosts_contenders, play
 from perdix.replay.hosts.situation import situation_of
-from perdix.replay.hosts.tracking import flat_means, hosts_comparison
 from perdix.settings.yaml_files import SettingsError
 from perdix.twin.hosts.parameters import load_topology
 from perdix.twin.hosts.system import HostsTwin

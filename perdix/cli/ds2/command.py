@@ -7,10 +7,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
-from perdix.cli.ds2 import options
-from perdix.cli.ds2.options import ALL
+import typer
+
 from perdix.cli.ds2.results import answer_of, epoch_row, operator_rows, show_answer, source_row
 from perdix.cli.options import JsonOption
 from perdix.cli.output import UserError, complaints, emit
@@ -25,25 +25,51 @@ if TYPE_CHECKING:
     from perdix.telemetry.ds2.topology import Topology
 
 T = TypeVar("T")
+ALL = "all"
 
 
 def ds2(
     *,
-    topology: options.TopologyOption,
-    rates: options.RatesOption,
-    sources: options.SourcesOption = None,
-    epoch: options.EpochOption = ALL,
-    combine: options.CombineOption = "last",
-    target_rate_ratio: options.TargetRateRatioOption = None,
-    rate_factor: options.RateFactorOption = 0.0,
-    size_sources: options.SizeSourcesOption = False,
-    max_parallelism: options.MaxParallelismOption = None,
-    slots: options.SlotsOption = None,
-    shared_slots: options.SharedSlotsOption = True,
-    align: options.AlignOption = "OFF",
-    as_workers: options.AsWorkersOption = False,
-    curves: options.CurvesOption = None,
-    write_curves: options.WriteCurvesOption = None,
+    topology: Annotated[Path, typer.Option("--topology", help="CSV of edges, or a Timely log.", show_default=False)],
+    rates: Annotated[
+        Path, typer.Option("--rates", help="Log, table, folder or tar of logged rates.", show_default=False)
+    ],
+    sources: Annotated[
+        Path | None,
+        typer.Option("--sources", help="CSV: source, records/s that each instance should emit (-1: as seen)."),
+    ] = None,
+    epoch: Annotated[str, typer.Option("--epoch", help="Number of an epoch, or all.")] = ALL,
+    combine: Annotated[
+        str, typer.Option("--combine", help="How epochs make one answer: last, max or median.")
+    ] = "last",
+    target_rate_ratio: Annotated[
+        float | None,
+        typer.Option("--target-rate-ratio", help="Raise results where sources fall short by more than this.", min=1.0),
+    ] = None,
+    rate_factor: Annotated[float, typer.Option("--rate-factor", help="Head-room, as a share.", min=0.0)] = 0.0,
+    size_sources: Annotated[
+        bool, typer.Option("--size-sources", help="Size sources as well, by their true output rate.")
+    ] = False,
+    max_parallelism: Annotated[
+        int | None, typer.Option("--max-parallelism", help="Most instances of an operator: its key groups.", min=1)
+    ] = None,
+    slots: Annotated[int | None, typer.Option("--slots", help="Slots that the cluster has.", min=1)] = None,
+    shared_slots: Annotated[
+        bool,
+        typer.Option(
+            "--shared-slots/--own-slots", help="A slot runs one of every operator, or every instance needs its own."
+        ),
+    ] = True,
+    align: Annotated[str, typer.Option("--align", help="OFF, BALANCED or EVENLY_SPREAD over key groups.")] = "OFF",
+    as_workers: Annotated[
+        bool, typer.Option("--global", help="Also the workers of a system where each runs every operator (Timely).")
+    ] = False,
+    curves: Annotated[
+        Path | None, typer.Option("--curves", help="JSON: operator to pairs of instances and records/s, seen before.")
+    ] = None,
+    write_curves: Annotated[
+        Path | None, typer.Option("--write-curves", help="Write what these epochs add to --curves, for the next time.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Say how many instances each operator of a dataflow needs, by DS2's equations 7 and 8.
