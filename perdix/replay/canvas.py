@@ -130,13 +130,13 @@ def rate_axis(axes: Axes, what: str, *, from_zero: bool = True) -> None:
         axes.set_ylim(bottom=0.0)
 
 
-def hours_axis(axes: Axes, until_h: float, since_h: float = 0.0) -> None:
+def hours_axis(axes: Axes, until_h: float) -> None:
     """Make the x axis one of hours since the start, said as ``h:mm``."""
     spans = (1 / 60, 2 / 60, 5 / 60, 10 / 60, 15 / 60, 0.5, 1, 2, 3, 6, 12, 24, 48)
-    step = next((span for span in spans if (until_h - since_h) / span <= 7), 96)
+    step = next((span for span in spans if until_h / span <= 7), 96)
     axes.xaxis.set_major_locator(MultipleLocator(step))
     axes.xaxis.set_major_formatter(FuncFormatter(_clock))
-    axes.set_xlim(since_h, until_h)
+    axes.set_xlim(0.0, until_h)
     axes.set_xlabel("time since the start (h:mm)")
 
 

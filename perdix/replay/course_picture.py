@@ -19,39 +19,29 @@ TITLE, NARROW_TITLE = 100, 68  # letters in a line
 NEAR = 0.15  # a prediction within this share of the truth is good
 
 
-def course_picture(
-    played: Played, *, objective_ms: float | None = None, between_h: tuple[float, float] | None = None
-) -> Figure:
+def course_picture(played: Played, *, objective_ms: float | None = None) -> Figure:
     """Draw one replay so that it says why latency was high at a time.
 
-    Raises ``ValueError`` when no second lies between those hours.
-
     ``objective_ms``: the p95 latency that was to be held, in ms; what lies above it is filled.
-    ``between_h``: first and last hour to be shown; all of them when left out.
     """
-    course, outcome = played.course, played.outcome
-    hours, end_h = elapsed_h(course), len(course.times_s) * row_s(course) / 3600.0
-    since_h, until_h = between_h or (0.0, end_h)
-    shown = (hours >= since_h) & (hours < until_h)
-    if not shown.any():
-        raise ValueError(f"no second lies between {since_h:g} h and {until_h:g} h: the run has {end_h:.2f} h")
-    columns = {name: values[shown] for name, values in course.columns().items()}
+    course, outcome, hours = played.course, played.outcome, elapsed_h(played.course)
+    columns = course.columns()
     figure, grid = canvas(4, 1, height_in=7.0, height_ratios=(3, 2, 2, 3), same_x=True)
     workload, workers, lag, latency = grid[:, 0]
-    handles = _workload(workload, hours[shown], columns)
-    workers.plot(*extremes(hours[shown], columns["workers"]), color=BLUE, lw=1.3, drawstyle="steps-post")
+    handles = _workload(workload, hours, columns)
+    workers.plot(*extremes(hours, columns["workers"]), color=BLUE, lw=1.3, drawstyle="steps-post")
     workers.set_ylim(0.0, 1.1 * float(columns["workers"].max()))
     workers.yaxis.set_major_locator(MaxNLocator(4, integer=True))
     workers.set_ylabel("workers")
-    lag.fill_between(*extremes(hours[shown], columns["lag_records"]), color=GREY, alpha=0.6, lw=0)
+    lag.fill_between(*extremes(hours, columns["lag_records"]), color=GREY, alpha=0.6, lw=0)
     lag.set_ylim(0.0, max(1.1 * float(columns["lag_records"].max()), 1.0))
     lag.yaxis.set_major_formatter(EngFormatter(sep=""))
     lag.set_ylabel("lag (records)")
-    handles += latency_panel(latency, hours[shown], columns["latency_p95_ms"], objective_ms)
-    handles += _mark(list(grid[:, 0]), course, outcome.recoveries, (since_h, until_h))
+    handles += latency_panel(latency, hours, columns["latency_p95_ms"], objective_ms)
+    handles += _mark(list(grid[:, 0]), course, outcome.recoveries)
     for axes in grid[:-1, 0]:
         axes.tick_params(labelbottom=False)
-    hours_axis(latency, until_h, since_h)
+    hours_axis(latency, len(hours) * row_s(course) / 3600.0)
     legend_below(figure, handles, fontsize=9)
     figure.suptitle(_came_to(outcome), fontsize=11)
     figure.align_ylabels()
@@ -91,14 +81,11 @@ def latency_panel(axes: Axes, times: Values, latency_ms: Values, objective_ms: f
     return [axes.axhline(objective_ms, color=RED, lw=1.0, ls=(0, (4, 2)), label=f"objective {objective_ms:,.0f} ms")]
 
 
-def _mark(
-    rows: Sequence[Axes], course: Course, recoveries: Sequence[Recovery], between_h: tuple[float, float]
-) -> list[Artist]:
+def _mark(rows: Sequence[Axes], course: Course, recoveries: Sequence[Recovery]) -> list[Artist]:
     """Draw a line through all rows where a rescale or a failure began, and on top a symbol that says which."""
     handles: list[Artist] = []
     for cause, (name, colour, symbol) in CAUSES.items():
         hours = [(recovery.at_s - course.times_s[0]) / 3600.0 for recovery in recoveries if recovery.cause == cause]
-        hours = [at_h for at_h in hours if between_h[0] <= at_h < between_h[1]]
         if not hours:
             continue
         for axes in rows:

@@ -4,7 +4,7 @@ Belongs here: which pictures there are and what they are called. What they show 
 :mod:`perdix.replay.comparison_picture` and :mod:`perdix.replay.course_picture`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +21,7 @@ _DPI = 160
 POINTS = 400  # of a curve
 
 
-def draw_campaign(campaign: Campaign, folder: Path, *, courses: bool = False) -> list[Path]:
+def draw_campaign(campaign: Campaign, folder: Path) -> list[Path]:
     """Draw a campaign with its objective, its peak and the clairvoyant plan (mean over seeds, as all lines are).
 
     As :func:`draw`, whose paths are returned.
@@ -32,10 +32,9 @@ def draw_campaign(campaign: Campaign, folder: Path, *, courses: bool = False) ->
         campaign.played,
         folder,
         objective_ms=setup.objectives.latency_p95_ms,
-        plans={setup.trace.name: np.mean(plans, axis=0)} if plans else None,
-        frontiers={setup.trace.name: _curve(campaign)} if campaign.frontiers else None,
+        plan=np.asarray(np.mean(plans, axis=0)) if plans else None,
+        frontier=_curve(campaign) if campaign.frontiers else None,
         note=f"peak at {setup.peak_utilisation:.0%} of {setup.bounds.maximum} workers",
-        courses=courses,
     )
 
 
@@ -53,8 +52,8 @@ def draw(
     folder: Path,
     *,
     objective_ms: float | None = None,
-    plans: Mapping[str, Values] | None = None,
-    frontiers: Mapping[str, tuple[Values, Values]] | None = None,
+    plan: Values | None = None,
+    frontier: tuple[Values, Values] | None = None,
     note: str = "",
     courses: bool = False,
 ) -> list[Path]:
@@ -65,10 +64,7 @@ def draw(
 
     ``played``: replays of any traces, policies and seeds.
     ``folder``: where the PNGs go; made when it is absent. Pictures of the same name are replaced.
-    ``objective_ms``: the p95 latency that was to be held, in ms; marked where it is given.
-    ``plans``: trace -> workers of the clairvoyant plan, one value per second.
-    ``frontiers``: trace -> shares of late seconds, and the fewest workers on average of any plan that is late so often.
-    ``note``: what else the titles say, for example how high the peak is.
+    ``objective_ms``, ``plan``, ``frontier``, ``note``: as of :func:`perdix.replay.comparison_picture.comparison`.
     ``courses``: also a picture of each single replay: why was latency high, and when?.
     """
     folder.mkdir(parents=True, exist_ok=True)
@@ -77,9 +73,7 @@ def draw(
     for replay in played:
         traces.setdefault(replay.outcome.trace, {}).setdefault(replay.outcome.policy, []).append(replay)
     for trace, group in traces.items():
-        plan = (plans or {}).get(trace)
-        curve = (frontiers or {}).get(trace)
-        figure = comparison(group, objective_ms=objective_ms, plan=plan, frontier=curve, note=note)
+        figure = comparison(group, objective_ms=objective_ms, plan=plan, frontier=frontier, note=note)
         pictures[_file_name(trace)] = to_png(figure, _DPI)
     for trace, group in traces.items():
         for policy, mine in group.items():

@@ -155,17 +155,9 @@ class TestCourse:
         begun = {name: labelled[name].get_xdata()[0] for name in ("scale-out", "scale-in", "failure")}
         assert begun == pytest.approx({"scale-out": 1 / 6, "scale-in": 0.5, "failure": 0.75})
 
-    def test_a_part_of_the_run_can_be_looked_at(self) -> None:
-        figure = course_picture(played(), between_h=(0.25, 0.5))
-        assert figure.axes[3].get_xlim() == (0.25, 0.5)
-        with pytest.raises(ValueError, match=r"between 7 h and 8 h: the run has 1\.00 h"):
-            course_picture(played(), between_h=(7.0, 8.0))
-
     def test_a_run_in_long_steps_is_as_long_as_its_times_say(self) -> None:
         coarse = played(seconds=360, times_s=TENS_S)
         assert course_picture(coarse).axes[3].get_xlim() == pytest.approx((0.0, 1.0))
-        with pytest.raises(ValueError, match=r"between 7 h and 8 h: the run has 1\.00 h"):
-            course_picture(coarse, between_h=(7.0, 8.0))
 
     def test_the_highest_latency_of_a_long_run_is_drawn(self) -> None:
         latency_ms = np.full(24 * 3_600, 600.0)
