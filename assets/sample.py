@@ -25,7 +25,7 @@ from perdix.settings.yaml_files import SettingsError
 
 if TYPE_CHECKING:
     from perdix.models.sampling.contract import SamplingRule
-    from perdix.models.sampling.samples import OperatorSamples
+    from perdix.models.sampling.rows import OperatorSamples
     from perdix.profiling.sampling import SamplingPlan
     from perdix.profiling.sampling_instance import SamplingInstances
     from perdix.twin.operators.parameters import OperatorTwinParameters

@@ -15,9 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean, stdev
 
-from perdix.replay.hosts.campaign import HostsSetup, run_hosts_campaign
 from perdix.replay.hosts.outcome import HostsOutcome
-from perdix.replay.hosts.run import hosts_contenders
+from perdix.replay.hosts.run import HostsSetup, hosts_contenders, run_hosts_campaign
 from perdix.replay.labels import HOSTS_FORECASTER
 from perdix.twin.hosts.parameters import load_topology
 

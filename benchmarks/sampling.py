@@ -26,7 +26,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
 from perdix.models.sampling.course import rule_called
-from perdix.models.sampling.samples import OperatorSamples
+from perdix.models.sampling.rows import OperatorSamples
 from perdix.profiling.sampling import sample_operator
 from perdix.profiling.twin_sampling import TwinSamplingInstances
 from perdix.telemetry.window import Values

@@ -12,8 +12,7 @@ import typer
 from pydantic import ValidationError
 
 from perdix.cli.known_errors import known_errors
-from perdix.cli.options import JsonOption
-from perdix.cli.output import UserError, console, emit, run_guarded, styled, table
+from perdix.cli.output import JsonOption, UserError, console, emit, run_guarded, styled, table
 from testbed import cluster as parts
 from testbed.cluster import Cluster
 from testbed.layout import Layout

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from perdix.cli.output import UserError
-from perdix.cli.signals import ENDS, handled, interrupt
+from perdix.cli.processes import ENDS, handled, interrupt
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 PATIENCE_S = 15.0  # for a process to end by itself once it was asked to

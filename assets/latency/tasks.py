@@ -11,8 +11,7 @@ from typing import Any
 
 import orjson
 
-from perdix.assets.stopwatch import Stopwatch
-from perdix.assets.training.tasks import champion_of, drawn, gated
+from perdix.assets.training.tasks import Stopwatch, champion_of, drawn, gated
 from perdix.models.latency.contract import LatencyModel
 from perdix.models.latency.selection import NOTES, LatencyCandidate, TrainedLatency, challenge, select_latency
 from perdix.models.latency.state import latency_from_state

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 
 from perdix.models.performance.fitted import FittedPerformance
 from perdix.models.performance.samples import rates_of, sizes_of
-from perdix.models.sampling.samples import OperatorSamples
+from perdix.models.sampling.rows import OperatorSamples
 from perdix.replay.canvas import BLUE, GREY, ORANGE, RED, SKY, canvas, rate_axis, to_png
 from perdix.settings.size_grid import Grid
 from perdix.telemetry.window import Values

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from perdix.assets.stopwatch import Stopwatch
-from perdix.assets.training.tasks import champion_of, drawn, gated
+from perdix.assets.training.tasks import Stopwatch, champion_of, drawn, gated
 from perdix.models.performance.families import family_of
 from perdix.models.performance.fitted import FittedPerformance
 from perdix.models.performance.selection import PerformanceCandidate, TrainedPerformance, challenge, select_performance

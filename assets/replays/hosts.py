@@ -11,7 +11,7 @@ from perdix.assets.resources import Workspace
 from perdix.replay.labels import HOSTS_DEFAULT, HOSTS_FORECASTER
 
 if TYPE_CHECKING:
-    from perdix.replay.hosts.campaign import HostsSetup
+    from perdix.replay.hosts.run import HostsSetup
 
 
 class HostsReplayConfig(dg.Config):
@@ -51,8 +51,7 @@ def hosts_comparison(
 
 
 def _setup(config: HostsReplayConfig, workspace: Workspace) -> "HostsSetup":
-    from perdix.replay.hosts.campaign import HostsSetup
-    from perdix.replay.hosts.run import hosts_contenders
+    from perdix.replay.hosts.run import HostsSetup, hosts_contenders
     from perdix.twin.hosts.parameters import load_topology
 
     topology = load_topology(config.topology, workspace.conf_part("topologies"))

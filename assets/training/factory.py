@@ -17,7 +17,6 @@ from perdix.assets.kept_answers import Kept, Progress, note_promoted
 from perdix.assets.partitions import one_run, stream_jobs
 from perdix.assets.resources import Spark, Workspace
 from perdix.assets.spark.tasks import attempt
-from perdix.assets.stopwatch import Stopwatch
 from perdix.assets.training.metadata import (
     candidate_metadata,
     champion_metadata,
@@ -35,6 +34,7 @@ from perdix.assets.training.record import (
     publication_of,
     whole,
 )
+from perdix.assets.training.tasks import Stopwatch
 from perdix.control.clock import WallClock
 from perdix.models.registry import FleetCorrupt, TableGone, gate_locked
 from perdix.models.registry.fleet_table import is_whole

@@ -6,8 +6,10 @@ JSON cannot hold becomes null on the way (:func:`figures`).
 
 import base64
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,7 +19,6 @@ import pandas as pd
 
 from perdix.assets.history import capacity_history, digest_of_days, workload_history
 from perdix.assets.shared_training import bound_families
-from perdix.assets.stopwatch import Stopwatch
 from perdix.control.clock import WallClock
 from perdix.models.capacity.pairing import scale_out_of
 from perdix.models.capacity.scale_outs import ScaleOuts
@@ -31,6 +32,23 @@ from perdix.models.registry.errors import FleetCorrupt
 from perdix.models.registry.fleet_table import name_of, read_row, to_text
 from perdix.models.verdict import Verdict
 from perdix.telemetry.lake import Lake
+
+
+@dataclass
+class Stopwatch:
+    """Sums the seconds that each stage took by the clock."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Count the block to a stage."""
+        began_s = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - began_s
+
 
 FEWEST_SHOWN = 12  # workers of a job without a file
 

@@ -7,9 +7,8 @@ from numpy.typing import NDArray
 
 from perdix.models.forecasting.contract import LARGEST_PER_S
 from perdix.models.latency.curve import LatencyCurve
-from perdix.models.profiling.profile import ProfilePoint
+from perdix.models.profiling.profile import KEEPS_UP, ProfilePoint
 from perdix.models.profiling.tmax import HighestRates
-from perdix.models.profiling.validity import KEEPS_UP
 
 Flags = NDArray[np.bool_]
 

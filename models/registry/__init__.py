@@ -6,7 +6,6 @@ versions merge. Does not belong here: fitting, backtesting, the verdict of the g
 Importing this package imports no MLflow (about 5 s): that happens at the first call that needs it.
 """
 
-from perdix.models.registry.comparison import Compared, Comparison, Recorded
 from perdix.models.registry.errors import (
     FleetCorrupt,
     NotRegistered,
@@ -29,6 +28,7 @@ from perdix.models.registry.publication import (
     Published,
     TrainingData,
 )
+from perdix.models.registry.publishing import Compared, Comparison, Recorded
 from perdix.models.registry.store import Registry, gate_locked, prepare
 
 __all__ = [

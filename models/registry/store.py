@@ -14,11 +14,10 @@ from typing import Any, ClassVar
 from urllib.parse import quote
 
 from perdix.models.registry import tracking
-from perdix.models.registry.comparison import Comparison, Recorded, record
 from perdix.models.registry.errors import FleetCorrupt, NotRegistered, TableGone
 from perdix.models.registry.fleet_table import FLEET_FILE
 from perdix.models.registry.publication import DIGEST_TAG, FLEET_MODELS, FleetVersion, Publication, Published
-from perdix.models.registry.publishing import DECIDING, page_of, publish, view_tag
+from perdix.models.registry.publishing import DECIDING, Comparison, Recorded, page_of, publish, record, view_tag
 from perdix.settings.home import Home
 from perdix.telemetry.partitions import digest_of
 

@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from perdix.cli.options import JsonOption
-from perdix.cli.output import console, emit
+from perdix.cli.output import JsonOption, console, emit
 from perdix.cli.processes import LOOPBACK, Processes, free_port
 from perdix.cli.stores import home
 from perdix.settings.home import PACKAGE, Home, conf_folder

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from perdix.cli.findings import BETWEEN, Finding, show
-from perdix.cli.options import JsonOption
-from perdix.cli.output import emit
+from perdix.cli.output import JsonOption, emit
 from perdix.cli.stores import home, known, no_file
 from perdix.settings.counting import counted
 from perdix.settings.home import Home, conf_folder

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from perdix.cli.options import JobArgument, JsonOption
-from perdix.cli.output import UserError, clock_time, console, emit, number, percent, table
+from perdix.cli.output import JobArgument, JsonOption, UserError, clock_time, console, emit, number, percent, table
 from perdix.cli.stores import home, known, lake, say_skipped, state, stream_job, stream_jobs, usable_files
 from perdix.settings.home import job_file_to_write
 from perdix.settings.moments import LAST_YEAR

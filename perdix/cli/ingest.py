@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from perdix.cli.how_long import ingest_s, say_beforehand
-from perdix.cli.options import JsonOption
-from perdix.cli.output import UserError, console, emit, number, styled, table
+from perdix.cli.output import JsonOption, UserError, console, emit, number, styled, table
 from perdix.cli.stores import home, known, lake, usable_files
 from perdix.control.clock import WallClock
 from perdix.settings.counting import counted

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from perdix.cli.options import JobArgument, JsonOption
 from perdix.cli.output import (
+    JobArgument,
+    JsonOption,
     UserError,
     clock_time,
     complaints,
@@ -21,8 +22,7 @@ from perdix.cli.output import (
     surviving_a_full_disk,
     table,
 )
-from perdix.cli.processes import LOOPBACK
-from perdix.cli.signals import stopping
+from perdix.cli.processes import LOOPBACK, stopping
 from perdix.cli.stores import home, job_of_file, known, no_file, state, usable_files
 from perdix.control.clock import WallClock
 from perdix.settings.durations import DAY_S, seconds_of

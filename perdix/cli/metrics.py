@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from perdix.cli.options import JsonOption
-from perdix.cli.output import UserError, console, emit
-from perdix.cli.processes import LOOPBACK
-from perdix.cli.signals import stopping
+from perdix.cli.output import JsonOption, UserError, console, emit
+from perdix.cli.processes import LOOPBACK, stopping
 from perdix.control.clock import WallClock
 from perdix.settings.durations import DAY_S
 from perdix.settings.home import Home

@@ -10,9 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from perdix.cli.options import JobArgument, JsonOption
-from perdix.cli.output import UserError, clock_time, complaints, console, emit_line, number, table
-from perdix.cli.signals import ENDS, handled, interrupt
+from perdix.cli.output import (
+    JobArgument,
+    JsonOption,
+    UserError,
+    clock_time,
+    complaints,
+    console,
+    emit_line,
+    number,
+    table,
+)
+from perdix.cli.processes import ENDS, handled, interrupt
 from perdix.cli.stores import home, job_of_file, state
 from perdix.settings.durations import DAY_S
 from perdix.settings.stream_job import StreamJob

@@ -1,4 +1,4 @@
-"""One way out: a table for people or one JSON document for machines, and plain words for errors."""
+"""One way out: a table for people or one JSON document for machines, plain words for errors; and shared options."""
 
 import errno
 import json
@@ -11,7 +11,7 @@ from dataclasses import asdict, is_dataclass
 from datetime import datetime
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -21,6 +21,9 @@ from rich.text import Text
 from perdix.settings.moments import in_utc
 from perdix.settings.outside_text import printable
 from perdix.settings.plain_error import PlainError
+
+JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on standard output (docs/json.md).")]
+JobArgument = Annotated[str, typer.Argument(help="Name of the stream job.", show_default=False)]
 
 
 class _PlainConsole(Console):

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from perdix.cli.how_long import say_beforehand
-from perdix.cli.options import JsonOption
-from perdix.cli.output import UserError, console, emit, number, require_nothing_left, table
+from perdix.cli.output import JsonOption, UserError, console, emit, number, require_nothing_left, table
 from perdix.settings.counting import counted
 
 if TYPE_CHECKING:

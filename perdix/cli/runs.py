@@ -11,7 +11,7 @@ import dagster as dg
 from rich.console import Console
 
 from perdix.cli.output import UserError, console, styled
-from perdix.cli.signals import restoring
+from perdix.cli.processes import restoring
 from perdix.pipelines.orphans import end_orphans, owned
 from perdix.pipelines.progress import showing
 from perdix.settings.home import Home, conf_part

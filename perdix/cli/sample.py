@@ -9,8 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from perdix.cli.how_long import START_S, say_beforehand
-from perdix.cli.options import JsonOption
-from perdix.cli.output import UserError, console, emit, number, require_nothing_left, table
+from perdix.cli.output import JsonOption, UserError, console, emit, number, require_nothing_left, table
 
 
 def sample(

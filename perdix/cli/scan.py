@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from perdix.cli.options import JsonOption
-from perdix.cli.output import UserError, complaints, console, emit, number, styled, table
-from perdix.cli.pricing import AskedPrices, InstanceTypeOption, PricesOption, WorkerCpuOption, WorkerMemoryOption
+from perdix.cli.output import JsonOption, UserError, complaints, console, emit, number, styled, table
+from perdix.cli.prices import AskedPrices, InstanceTypeOption, PricesOption, WorkerCpuOption, WorkerMemoryOption
 from perdix.cli.scan_access import (
     CaFileOption,
     TokenEnvOption,

@@ -8,8 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from perdix.cli.options import JsonOption
-from perdix.cli.output import UserError, console, emit, percent, styled, table
+from perdix.cli.output import JsonOption, UserError, console, emit, percent, styled, table
 from perdix.cli.stores import home, known, lake, usable_files
 from perdix.settings.counting import counted
 from perdix.settings.home import job_file_to_write

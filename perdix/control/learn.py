@@ -21,7 +21,7 @@ from perdix.control.sizes import learned_mix_share
 from perdix.control.watching import BEHIND_S, Watched, look, put_off
 from perdix.models.drift import DriftState
 from perdix.models.forecasting.contract import Forecast, Workload
-from perdix.models.profiling.validity import KEEPS_UP
+from perdix.models.profiling.profile import KEEPS_UP
 from perdix.models.realised import FIRST_MINUTE_S, Realised, come_true, truth_of
 from perdix.models.recovery.downtime import Downtimes
 from perdix.policies.holding import AHEAD_S

@@ -10,9 +10,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import repeat
 
-from perdix.models.profiling.profile import Profile, ProfilePoint
+from perdix.models.profiling.profile import KEEPS_UP, Profile, ProfilePoint, valid_deployments
 from perdix.models.profiling.tmax import LEAST_PER_S, HighestRates
-from perdix.models.profiling.validity import KEEPS_UP, valid_deployments
 from perdix.policies.wording import workers
 from perdix.profiling.deployment import Deployment, DeploymentError, Deployments, Measured
 from perdix.profiling.plan import Plan

@@ -15,7 +15,7 @@ from scipy.special import stdtrit
 from perdix.models.performance.samples import Sample
 from perdix.models.sampling.contract import SamplingRule
 from perdix.models.sampling.course import next_size
-from perdix.models.sampling.samples import FailedSize, OperatorSamples
+from perdix.models.sampling.rows import FailedSize, OperatorSamples
 from perdix.profiling.campaign import restore
 from perdix.profiling.sampling_instance import SamplingError, SamplingInstance, SamplingInstances
 from perdix.settings.size_grid import Grid, GridPoint

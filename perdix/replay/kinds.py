@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from perdix.replay import campaign, document, pictures, tracking
-from perdix.replay.hosts import campaign as hosts_campaign
 from perdix.replay.hosts import document as hosts_document
 from perdix.replay.hosts import picture as hosts_picture
+from perdix.replay.hosts import run as hosts_run
 from perdix.replay.operators import campaign as operators_campaign
 from perdix.replay.operators import document as operators_document
 from perdix.replay.operators import picture as operators_picture
@@ -64,8 +64,8 @@ OPERATORS: Kind[operators_campaign.DataflowSetup, operators_campaign.DataflowCam
     operators_picture.draw_dataflow_campaign,
     operators_document.dataflow_comparison,
 )
-HOSTS: Kind[hosts_campaign.HostsSetup, hosts_campaign.HostsCampaign] = Kind(
-    hosts_campaign.run_hosts_campaign,
+HOSTS: Kind[hosts_run.HostsSetup, hosts_run.HostsCampaign] = Kind(
+    hosts_run.run_hosts_campaign,
     hosts_document.hosts_document,
     hosts_document.hosts_folder_name,
     lambda done, folder: hosts_document.write_hosts_series(done.played, folder),

@@ -19,8 +19,7 @@ from perdix.models.performance.families import FAMILIES, FOREST, XGBOOST
 from perdix.models.performance.fitted import FittedPerformance
 from perdix.models.performance.samples import Sample, rates_of
 from perdix.models.registry import PERFORMANCE, read_fleet, tracking
-from perdix.models.sampling.rows import write_samples
-from perdix.models.sampling.samples import FailedSize, OperatorSamples
+from perdix.models.sampling.rows import FailedSize, OperatorSamples, write_samples
 from perdix.settings.home import Home
 from tests.models.sampled import sampled, true_per_s
 

@@ -19,8 +19,7 @@ import pytest
 from perdix.assets.performance.pictures import samples_picture
 from perdix.assets.resources import Workspace
 from perdix.models.performance.samples import Sample
-from perdix.models.sampling.rows import newest_samples
-from perdix.models.sampling.samples import FailedSize, OperatorSamples
+from perdix.models.sampling.rows import FailedSize, OperatorSamples, newest_samples
 from perdix.profiling.live.job import LiveJob
 from perdix.settings.home import Home
 from perdix.settings.yaml_files import SettingsError

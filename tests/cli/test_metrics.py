@@ -18,8 +18,7 @@ from typer.testing import CliRunner
 from perdix.cli.known_errors import known_errors
 from perdix.cli.main import app
 from perdix.cli.output import run_guarded
-from perdix.cli.processes import free_port
-from perdix.cli.signals import ENDS
+from perdix.cli.processes import ENDS, free_port
 from perdix.control.state.journal import JobStatus, Status, Tick
 from perdix.control.state.store import StateStore
 

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from perdix.cli.output import UserError
-from perdix.cli.processes import Processes, free_port
-from perdix.cli.signals import ENDS
+from perdix.cli.processes import ENDS, Processes, free_port
 
 
 def alive(pid: int) -> bool:

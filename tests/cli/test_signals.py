@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from perdix.cli.signals import ENDS, handled, interrupt, restoring, stopping
+from perdix.cli.processes import ENDS, handled, interrupt, restoring, stopping
 
 
 def handlers() -> list[object]:

@@ -14,8 +14,7 @@ from perdix.cli.known_errors import known_errors
 from perdix.cli.main import app
 from perdix.cli.output import UserError, run_guarded
 from perdix.cli.train import sampled_jobs
-from perdix.models.sampling.rows import write_samples
-from perdix.models.sampling.samples import OperatorSamples
+from perdix.models.sampling.rows import OperatorSamples, write_samples
 from perdix.settings.home import Home
 from tests.cli.made_up_runs import Instance, came_of
 from tests.models.sampled import sampled

@@ -9,18 +9,20 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from perdix.models.capacity.cross_validation import (
+from perdix.models.capacity.line import Line
+from perdix.models.capacity.regressors import FAMILIES, GradientBoosting, Linear, RandomForest, Ratio, XGBoost
+from perdix.models.capacity.scale_outs import ScaleOuts
+from perdix.models.capacity.selection import (
+    CapacityCandidate,
     Score,
     capacity_score,
+    challenge,
     high_cpu_fold,
     left_out_folds,
     minutes_of,
     newest_fold,
+    select_capacity,
 )
-from perdix.models.capacity.line import Line
-from perdix.models.capacity.regressors import FAMILIES, GradientBoosting, Linear, RandomForest, Ratio, XGBoost
-from perdix.models.capacity.scale_outs import ScaleOuts
-from perdix.models.capacity.selection import CapacityCandidate, challenge, select_capacity
 
 IDLE = 0.09
 

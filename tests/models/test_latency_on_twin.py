@@ -3,8 +3,7 @@
 import numpy as np
 
 from perdix.models.latency.utilisation import UtilisationLatency
-from perdix.models.profiling.profile import ProfilePoint
-from perdix.models.profiling.validity import valid_deployments
+from perdix.models.profiling.profile import ProfilePoint, valid_deployments
 from perdix.twin.job import JobTwin
 from perdix.twin.parameters import load_twin
 from perdix.twin.workloads import arrivals_from

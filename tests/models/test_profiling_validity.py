@@ -4,8 +4,7 @@ import math
 
 import pytest
 
-from perdix.models.profiling.profile import ProfilePoint
-from perdix.models.profiling.validity import expected_latency_ms, valid_deployments
+from perdix.models.profiling.profile import ProfilePoint, expected_latency_ms, valid_deployments
 
 
 def point(scale_out, rate, latency, valid=True):

@@ -10,8 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perdix.models.performance.samples import Sample
-from perdix.models.sampling.rows import newest_samples, read_samples, rows_of, samples_digest, samples_of, write_samples
-from perdix.models.sampling.samples import FailedSize, OperatorSamples
+from perdix.models.sampling.rows import (
+    FailedSize,
+    OperatorSamples,
+    newest_samples,
+    read_samples,
+    rows_of,
+    samples_digest,
+    samples_of,
+    write_samples,
+)
 
 FOUND = OperatorSamples(
     "parse",

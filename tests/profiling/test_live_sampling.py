@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from perdix.models.sampling.course import FixedStep
-from perdix.models.sampling.samples import OperatorSamples
+from perdix.models.sampling.rows import OperatorSamples
 from perdix.profiling.live.commands import CommandError
 from perdix.profiling.live.sampling import LiveSamplingInstances
 from perdix.profiling.sampling import SamplingPlan, sample_operator

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from perdix.models.sampling.course import FixedStep
 from perdix.models.sampling.dynamic_step import DynamicStep
-from perdix.models.sampling.samples import OperatorSamples
+from perdix.models.sampling.rows import OperatorSamples
 from perdix.profiling import sampling
 from perdix.profiling.sampling import (
     SamplingPlan,

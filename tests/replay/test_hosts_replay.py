@@ -28,7 +28,6 @@ from perdix.policies.hosts.contract import (
     StopInstance,
 )
 from perdix.replay.canvas import to_png
-from perdix.replay.hosts.campaign import HostsCampaign, HostsSetup, run_hosts_campaign
 from perdix.replay.hosts.document import (
     flat_means,
     hosts_comparison,
@@ -37,7 +36,7 @@ from perdix.replay.hosts.document import (
     write_hosts_series,
 )
 from perdix.replay.hosts.picture import draw_hosts_campaign, hosts_picture
-from perdix.replay.hosts.run import HostsCase, hosts_contenders, play
+from perdix.replay.hosts.run import HostsCampaign, HostsCase, HostsSetup, hosts_contenders, play, run_hosts_campaign
 from perdix.replay.hosts.situation import situation_of
 from perdix.settings.yaml_files import SettingsError
 from perdix.twin.hosts.parameters import load_topology

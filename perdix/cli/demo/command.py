@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from perdix.cli.options import JsonOption
+from perdix.cli.output import JsonOption
 
 
 def demo(

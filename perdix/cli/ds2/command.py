@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from perdix.cli.ds2.results import answer_of, epoch_row, operator_rows, show_answer, source_row
-from perdix.cli.options import JsonOption
-from perdix.cli.output import UserError, complaints, emit
+from perdix.cli.output import JsonOption, UserError, complaints, emit
 from perdix.settings.counting import counted
 
 if TYPE_CHECKING:

@@ -52,8 +52,7 @@ def replay_hosts(
     """
     from perdix.cli.how_long import OPERATORS_S_PER_H
     from perdix.cli.replay.results import carry_out
-    from perdix.replay.hosts.campaign import HostsSetup
-    from perdix.replay.hosts.run import hosts_contenders
+    from perdix.replay.hosts.run import HostsSetup, hosts_contenders
     from perdix.replay.kinds import HOSTS
     from perdix.twin.hosts.parameters import load_topology
 

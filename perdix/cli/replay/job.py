@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from perdix.cli import pricing
+from perdix.cli import prices as priced
 from perdix.cli.output import UserError
-from perdix.cli.pricing import AskedPrices
+from perdix.cli.prices import AskedPrices
 from perdix.cli.replay import options
 from perdix.cli.replay.options import family_or_none, seeds_from, sink_of
 from perdix.replay.labels import FORECASTER
@@ -49,11 +49,11 @@ def replay_job(
     error_budget: options.ErrorBudgetOption = 0.05,
     failures: options.FailuresOption = 0,
     worker_price: options.WorkerPriceOption = None,
-    prices: pricing.PricesOption = None,
-    instance_type: pricing.InstanceTypeOption = None,
-    worker_cpu: pricing.WorkerCpuOption = None,
-    worker_memory_mb: pricing.WorkerMemoryOption = None,
-    release: pricing.ReleaseOption = None,
+    prices: priced.PricesOption = None,
+    instance_type: priced.InstanceTypeOption = None,
+    worker_cpu: priced.WorkerCpuOption = None,
+    worker_memory_mb: priced.WorkerMemoryOption = None,
+    release: priced.ReleaseOption = None,
     seeds: options.SeedsOption = 1,
     first_seed: options.FirstSeedOption = 1,
     exact: options.ExactOption = False,

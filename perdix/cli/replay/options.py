@@ -7,7 +7,7 @@ from typing import Annotated, NamedTuple
 import typer
 
 from perdix.cli.output import UserError
-from perdix.cli.pricing import of_prices
+from perdix.cli.prices import of_prices
 
 STDOUT = "-"
 NO_FORECASTER = "none"

@@ -18,8 +18,8 @@ from perdix.replay.document import (
     slug,
     write_tables,
 )
-from perdix.replay.hosts.campaign import HostsCampaign, HostsSetup
 from perdix.replay.hosts.outcome import HostsOutcome, HostsPlayed
+from perdix.replay.hosts.run import HostsCampaign, HostsSetup
 from perdix.replay.tracking import EXPERIMENT, NO_TAGS, markdown, peaks
 
 SCHEMA = "perdix.replay-hosts/1"

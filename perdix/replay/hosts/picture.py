@@ -15,8 +15,8 @@ from matplotlib.ticker import MaxNLocator
 
 from perdix.replay.canvas import BLUE, GREY, ORANGE, canvas, draw_columns, hours_of, legend_below, share_axes
 from perdix.replay.document import slug
-from perdix.replay.hosts.campaign import HostsCampaign
 from perdix.replay.hosts.outcome import HostsPlayed
+from perdix.replay.hosts.run import HostsCampaign
 from perdix.replay.labels import short_names
 
 COLUMN_IN = 4.0  # inches of a policy

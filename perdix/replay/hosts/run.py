@@ -1,4 +1,4 @@
-"""One replay of a policy that leases hosts, on which topology, pattern and seed: look, decide, carry out, add up."""
+"""Replays on leased hosts: who takes part, one replay (look, decide, carry out, add up), and many side by side."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +26,7 @@ from perdix.replay.hosts.outcome import (
 )
 from perdix.replay.hosts.situation import Carried, carry_out, situation_of
 from perdix.replay.labels import HOSTS_FORECASTER, split_label, split_labels, whole
-from perdix.replay.side_by_side import Tell
+from perdix.replay.side_by_side import Ended, OnProgress, Tell, play_all
 from perdix.settings.prices import Billing
 from perdix.settings.yaml_files import SettingsError
 from perdix.telemetry.window import Values
@@ -297,3 +297,60 @@ def _changed(total: Forecast, by: Callable[[Values], Values]) -> Forecast:
         quantiles={level: by(values) for level, values in total.quantiles.items()},
         maxima={level: by(values) for level, values in total.maxima.items()},
     )
+
+
+@dataclass(frozen=True)
+class HostsSetup:
+    """What is to be replayed."""
+
+    contenders: tuple[HostsContender, ...]
+    topology: Topology
+    patterns: tuple[str, ...]  # names of the topology's arrival patterns
+    seeds: tuple[int, ...] = (1,)
+    seconds: int | None = None  # length of each replay; ``None``: that of the topology's file
+    failures: int = 0  # hosts that die in each replay
+    forecaster: str | None = HOSTS_FORECASTER  # family of the forecast of arrivals, or ``None`` for none
+
+    def __post_init__(self) -> None:
+        if not self.patterns:
+            raise SettingsError(f"no pattern is named; known: {', '.join(self.topology.patterns)}")
+        for name in self.patterns:
+            self.topology.pattern(name)
+        twice = [name for name in self.patterns if self.patterns.count(name) > 1]
+        if twice:
+            raise SettingsError(f"pattern {twice[0]}: given twice")
+        if self.length_s <= max((case.interval_s for case in self.cases()), default=0):  # none is made at the end
+            raise SettingsError(f"{self.length_s} s do not cover one look of a policy; give more hours")
+
+    @property
+    def length_s(self) -> int:
+        """Length of each replay."""
+        return self.topology.duration_s if self.seconds is None else self.seconds
+
+    @property
+    def simulated_s(self) -> float:
+        """Sum of all seconds that are replayed."""
+        return float(len(self.cases()) * self.length_s)
+
+    def cases(self) -> tuple[HostsCase, ...]:
+        """Return a case per pattern, seed and contender; for one seed all meet the same luck."""
+        return tuple(
+            HostsCase(contender, self.topology, pattern, seed, self.length_s, self.failures, self.forecaster)
+            for pattern in self.patterns
+            for seed in self.seeds
+            for contender in self.contenders
+        )
+
+
+HostsCampaign = Ended[HostsSetup, HostsPlayed]
+
+
+def run_hosts_campaign(
+    setup: HostsSetup, *, processes: int | None = None, on_progress: OnProgress | None = None
+) -> HostsCampaign:
+    """Play every contender with every pattern and seed; as :func:`~perdix.replay.side_by_side.play_all`."""
+    return play_all(setup, play, _name_of, processes=processes, on_progress=on_progress)
+
+
+def _name_of(case: HostsCase) -> str:
+    return f"{case.contender.label} ({case.pattern})"
