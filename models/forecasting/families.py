@@ -5,12 +5,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from perdix.models.forecasting.auto_arima import AutoArima
-from perdix.models.forecasting.damped_trend import DampedTrend
+from perdix.models.forecasting.damped_trend import DampedTrend, Linear
 from perdix.models.forecasting.failures import positive
 from perdix.models.forecasting.fast_arima import Autoregression, FastArima, LocalArima, MinuteArima
 from perdix.models.forecasting.gaussian_process import LogGaussianProcess, PlainGaussianProcess
 from perdix.models.forecasting.lagged_trees import LaggedTrees
-from perdix.models.forecasting.linear import Linear
 from perdix.models.forecasting.member import Member
 from perdix.models.forecasting.pooled_trees import PooledTrees
 from perdix.models.forecasting.seasonal_naive import LastValue, SeasonalNaive, WeeklyNaive

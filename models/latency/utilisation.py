@@ -9,8 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from perdix.models.latency.contract import LatencyPredictions
-from perdix.models.latency.curve import LatencyCurve
-from perdix.models.latency.overload import highest_rates_of, is_measured, measured, overload_factor, overloaded_points
+from perdix.models.latency.overload import (
+    LatencyCurve,
+    highest_rates_of,
+    is_measured,
+    measured,
+    overload_factor,
+    overloaded_points,
+)
 from perdix.models.profiling.profile import ProfilePoint
 from perdix.models.profiling.tmax import HighestRates
 from perdix.settings.stored import restored

@@ -5,8 +5,8 @@ import pytest
 
 from perdix.control.standing import standings
 from perdix.models.forecasting.contract import Workload
+from perdix.models.forecasting.damped_trend import Linear
 from perdix.models.forecasting.forecaster import Forecaster
-from perdix.models.forecasting.linear import Linear
 from perdix.models.forecasting.seasonal_naive import LastValue
 
 

@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 from perdix.models.drift import DriftState
 from perdix.models.forecasting.auto_arima import AutoArima
 from perdix.models.forecasting.contract import Workload
-from perdix.models.forecasting.damped_trend import DampedTrend
+from perdix.models.forecasting.damped_trend import DampedTrend, Linear
 from perdix.models.forecasting.families import FAMILIES
 from perdix.models.forecasting.forecaster import Forecaster
-from perdix.models.forecasting.linear import Linear
 from perdix.models.forecasting.member import Member
 from perdix.models.forecasting.seasonal_naive import LastValue
 from perdix.models.forecasting.track_record import TrackRecord
