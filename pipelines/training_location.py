@@ -2,8 +2,6 @@
 
 import dagster as dg
 
-from perdix.assets.latency.training import LATENCY
-from perdix.assets.performance.training import PERFORMANCE
 from perdix.assets.profile import profiles
 from perdix.assets.recent_range import recent_range
 from perdix.assets.replays.hosts import hosts_comparison
@@ -13,6 +11,7 @@ from perdix.assets.resources import Spark, Workspace
 from perdix.assets.sample import operator_samples
 from perdix.assets.training.factory import build_training
 from perdix.assets.training.from_features import CAPACITY, FORECAST
+from perdix.assets.training.from_measurements import LATENCY, PERFORMANCE
 from perdix.assets.validation import build_checks
 from perdix.pipelines.ingesting import INGESTING
 from perdix.pipelines.jobs import REPLAYS, ingest_day, observe_day, profile, sample, train, train_performance

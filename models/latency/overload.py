@@ -13,6 +13,8 @@ from perdix.models.profiling.profile import KEEPS_UP, ProfilePoint
 from perdix.models.profiling.tmax import HighestRates
 from perdix.telemetry.window import Values
 
+Flags = NDArray[np.bool_]
+
 TERMS = 4
 HIGHEST_UTILISATION = 0.97  # in the queueing term, which has no value at 1
 LEAST_UTILISATION = 0.05  # in the filling term: a worker hands an unfilled buffer on after a while
@@ -125,9 +127,6 @@ def _solved(equations: Values) -> Values:
 
 def _huber(residuals: Values, spread: float) -> Values:
     return np.asarray(np.minimum(1.0, HUBER * spread / np.maximum(residuals, 1e-12)), float)
-
-
-Flags = NDArray[np.bool_]
 
 
 def highest_rates_of(points: Sequence[ProfilePoint], maximum_per_s: dict[int, float]) -> HighestRates:

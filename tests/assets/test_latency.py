@@ -27,8 +27,8 @@ from tests.models.measured_profile import known_job
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", (dg.BetaWarning, dg.PreviewWarning))
-    from perdix.assets.latency.training import LATENCY as MODEL
     from perdix.assets.training.factory import build_training
+    from perdix.assets.training.from_measurements import LATENCY as MODEL
     from perdix.pipelines.jobs import profile as profile_job
 
 PNG = b"\x89PNG"

@@ -25,8 +25,8 @@ from tests.models.sampled import sampled, true_per_s
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", (dg.BetaWarning, dg.PreviewWarning))
-    from perdix.assets.performance.training import PERFORMANCE as MODEL
     from perdix.assets.training.factory import build_training
+    from perdix.assets.training.from_measurements import PERFORMANCE as MODEL
     from perdix.pipelines.jobs import train_performance as train_performance_job
 
 PNG = b"\x89PNG"

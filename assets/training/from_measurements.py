@@ -1,6 +1,9 @@
-"""Learn what workers of each size process from the newest samples of each job; one never sampled fails alone."""
+"""The two models that learn from measurements: latency from a profile, and what workers of each size process.
 
-from collections.abc import Callable, Sequence
+A job that was never profiled, or sampled, fails alone.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -16,12 +19,48 @@ if TYPE_CHECKING:
     from perdix.models.registry import Candidate, Publication
 
 
-def _learns(_: dg.AssetExecutionContext, workspace: Workspace, __: Spark) -> Callable[[str], Key]:
+def _train_latency(key: Key) -> Mapping[str, Any]:
+    from perdix.assets.latency.tasks import train_latency  # a second of statistics that other runs need not wait for
+
+    return train_latency(key)
+
+
+def _of_profiles(_: dg.AssetExecutionContext, workspace: Workspace, __: Spark) -> Callable[[str], Key]:
+    profiles = str(workspace.paths().profiles)
+    return lambda _: {"profiles": profiles}
+
+
+def _profile_gate(model: Model, workspace: Workspace) -> Gate:
+    from perdix.models.profiling.rows import COLUMNS
+
+    return Gate(
+        model.registered,
+        model.score,
+        partial(data_of_files, name="profile", folder=workspace.paths().profiles, columns=COLUMNS),
+        parameters={"seed": workspace.settings().training.seed},
+    )
+
+
+LATENCY = Model(
+    name="latency",
+    registered="perdix-latency",
+    score="balanced_error",  # mean share of overloads missed and of normal points taken for them, lower is better
+    deps=[dg.AssetKey("profiles")],  # what measures
+    judged="judged on points and scale-outs left out",
+    task=_train_latency,
+    learns=_of_profiles,
+    gate=_profile_gate,
+    more=partial(with_pictures_of_families, prefix="latency_surface_"),
+    spark=False,
+)
+
+
+def _of_samples(_: dg.AssetExecutionContext, workspace: Workspace, __: Spark) -> Callable[[str], Key]:
     samples, repeats = str(workspace.paths().operator_samples), workspace.settings().training.performance_repeats
     return lambda _: {"samples": samples, "repeats": repeats}
 
 
-def _gate(model: Model, workspace: Workspace) -> Gate:
+def _samples_gate(model: Model, workspace: Workspace) -> Gate:
     from perdix.models.sampling.rows import COLUMNS
 
     settings = workspace.settings().training
@@ -59,8 +98,8 @@ PERFORMANCE = Model(
     deps=[dg.AssetKey("operator_samples")],  # what is sampled
     judged="judged by grid search and repeated cross-validation",
     task=train_performance,
-    learns=_learns,
-    gate=_gate,
+    learns=_of_samples,
+    gate=_samples_gate,
     more=lambda publication, trained: with_pictures_of_families(
         with_chosen_parameters(publication, trained), trained, "performance_"
     ),
