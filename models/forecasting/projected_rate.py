@@ -3,6 +3,7 @@
 import numpy as np
 
 from perdix.models.forecasting.contract import Forecast
+from perdix.models.recovery.prediction import forecast_rates
 from perdix.telemetry.window import Values
 
 BINS = 5  # of the published program; the paper says "a number of bins"
@@ -16,11 +17,7 @@ def averaging_bins_per_s(forecast: Forecast, bins: int = BINS, *, quantile: floa
     """
     if bins < 1:
         raise ValueError(f"a forecast is averaged in 1 bin or more, not {bins}")
-    rates = np.asarray(forecast.mean if quantile is None else forecast.quantiles[quantile], float)
-    if rates.size == 0:
-        raise ValueError("the forecast has no steps: forecast further ahead")
-    if not np.isfinite(rates).all():
-        raise ValueError("the forecast has steps that are not finite: use the fallback forecast")
+    rates = forecast_rates(forecast, quantile)
     edges = np.linspace(0.0, len(rates), bins + 1)
     total = np.interp(edges, np.arange(len(rates) + 1), np.concatenate([[0.0], np.cumsum(rates)]))
     return np.asarray(np.diff(total) * bins / len(rates), float)
