@@ -22,10 +22,10 @@ from perdix.models.latency.boosting import PublishedLatency
 from perdix.models.latency.contract import LatencyPredictions
 from perdix.models.latency.overload import overloaded_points
 from perdix.models.latency.selection import Family, Judgement, held_out_predictions
+from perdix.models.latency.state import latency_from_state
 from perdix.models.latency.utilisation import MISSED_COSTS, UtilisationLatency, UtilisationLimit
 from perdix.models.profiling import tmax
 from perdix.models.profiling.profile import ProfilePoint
-from perdix.models.profiling.profiled import latency_from_state
 
 OVERLOADED_MS = 2_000.0  # of this job: normal latencies end at 1.66 s, the others begin at 3.5 s
 STATIC = (12, 24)  # workers of the static runs that mostly keep up

@@ -65,7 +65,7 @@ class FleetModel(mlflow.pyfunc.PythonModel):  # type: ignore[misc]  # mlflow car
         )
 
     def _latencies(self, asked: pd.DataFrame) -> pd.DataFrame:
-        from perdix.models.profiling.profiled import latency_from_state  # noqa: PLC0415
+        from perdix.models.latency.state import latency_from_state  # noqa: PLC0415
 
         answered = asked[["job", "scale_out", "rate_per_s"]].assign(latency_ms=np.nan, normal=False)
         for job in asked["job"].unique():

@@ -14,8 +14,8 @@ import orjson
 from perdix.assets.training.tasks import Stopwatch, champion_of, drawn, gated
 from perdix.models.latency.contract import LatencyModel
 from perdix.models.latency.selection import NOTES, LatencyCandidate, TrainedLatency, challenge, select_latency
+from perdix.models.latency.state import latency_from_state
 from perdix.models.profiling.profile import Profile
-from perdix.models.profiling.profiled import latency_from_state
 from perdix.models.profiling.rows import newest_profile
 from perdix.models.registry.fleet_table import to_text
 

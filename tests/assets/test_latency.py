@@ -16,9 +16,9 @@ from perdix.assets.latency.pictures import highest_rates, latency_surface
 from perdix.assets.latency.tasks import train_latency
 from perdix.assets.resources import Spark, Workspace
 from perdix.models.latency.selection import select_latency
+from perdix.models.latency.state import latency_from_state
 from perdix.models.latency.utilisation import UtilisationLatency
 from perdix.models.profiling.profile import Profile
-from perdix.models.profiling.profiled import latency_from_state
 from perdix.models.profiling.rows import write_profile
 from perdix.models.profiling.tmax import HighestRates
 from perdix.models.registry import LATENCY, read_fleet, tracking

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perdix.models.latency.boosting import Clusters
+from perdix.models.latency.state import latency_from_state
 from perdix.models.latency.utilisation import UtilisationLatency
 from perdix.models.profiling.profile import ProfilePoint
-from perdix.models.profiling.profiled import latency_from_state
 from perdix.models.profiling.tmax import FAMILIES, HighestRates
 
 rates = st.one_of(st.floats(0.0, 1e7), st.just(float("nan")), st.just(float("inf")))

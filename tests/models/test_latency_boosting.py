@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from perdix.models.latency.boosting import Clusters, PublishedLatency
+from perdix.models.latency.state import latency_from_state
 from perdix.models.profiling.profile import ProfilePoint
-from perdix.models.profiling.profiled import latency_from_state
 from tests.models.measured_profile import OVERLOADED_MS, known_job, measured_profile
 
 

@@ -9,9 +9,9 @@ import pytest
 from perdix.models.latency.boosting import PublishedLatency
 from perdix.models.latency.contract import LatencyPredictions
 from perdix.models.latency.selection import Judgement, challenge, held_out_predictions, select_latency
+from perdix.models.latency.state import latency_from_state
 from perdix.models.latency.utilisation import UtilisationLatency
 from perdix.models.profiling.profile import Profile
-from perdix.models.profiling.profiled import latency_from_state
 from perdix.models.profiling.tmax import HighestRates
 from tests.models.measured_profile import OVERLOADED_MS, known_job, measured_profile
 

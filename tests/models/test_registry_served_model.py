@@ -14,10 +14,10 @@ import pytest
 from perdix.models.capacity.scale_outs import ScaleOuts
 from perdix.models.forecasting.contract import Workload
 from perdix.models.forecasting.forecaster import fitted, forecaster_from_state
+from perdix.models.latency.state import latency_from_state
 from perdix.models.latency.utilisation import UtilisationLatency
 from perdix.models.performance.families import FOREST
 from perdix.models.performance.fitted import FittedPerformance
-from perdix.models.profiling.profiled import latency_from_state
 from perdix.models.registry import (
     CAPACITY,
     FORECAST,
