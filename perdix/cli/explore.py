@@ -243,10 +243,14 @@ def jobs(as_json: JsonOption = False) -> None:
     """
     from perdix.control.state.journal import Status
 
-    configured, store = stream_jobs(), lake()
-    ingested = set(store.jobs("samples"))
+    files, store = usable_files(), lake()
+    configured, ingested = files.jobs, set(store.jobs("samples"))
     with state() as opened:
-        statuses = opened.journal.statuses()
+        statuses = {
+            name: status
+            for name, status in opened.journal.statuses().items()
+            if files.names is None or name.partition("/")[0] in files.names  # JOB/operators goes with its job's file
+        }
     seen = {name: found.details for name, found in statuses.items() if found.status != Status.BROKEN}  # else long ago
     rows: list[dict[str, Any]] = [
         {
@@ -258,9 +262,9 @@ def jobs(as_json: JsonOption = False) -> None:
             "scale_out": seen.get(name, {}).get("scale_out"),
             "wape": seen.get(name, {}).get("wape"),
             "horizon_wape": seen.get(name, {}).get("horizon_wape"),
-            "sentence": statuses[name].sentence if name in statuses else "",
+            "sentence": statuses[name].sentence if name in statuses else files.faults.get(name, ""),
         }
-        for name in sorted({*configured, *ingested, *statuses})
+        for name in sorted({*configured, *files.faults, *ingested, *statuses})
     ]
 
     def show() -> None:

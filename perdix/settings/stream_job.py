@@ -22,6 +22,7 @@ from perdix.settings.targets import AdvisorySettings, TargetSettings
 from perdix.settings.yaml_files import SettingsError, load_model, place_in
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+_NAMES = "use letters, digits, '.', '_' or '-' (at most 63, starting with a letter or digit)"
 GRACE_S = 120.0
 ERROR_BUDGET = 0.05
 MOST_WORKERS = 10_000  # of any job: what claims to be more is a fault, and is not reckoned with
@@ -133,7 +134,7 @@ class StreamJob(Strict):
     @classmethod
     def _named(cls, name: str) -> str:
         if not NAME.fullmatch(name):
-            raise ValueError("use letters, digits, '.', '_' or '-' (at most 63, starting with a letter or digit)")
+            raise ValueError(_NAMES)
         return name
 
     @field_validator("events")
@@ -164,6 +165,8 @@ def load_stream_job(path: Path, check_policy: CheckPolicy | None = None) -> Stre
     """
     if path.suffix != ".yaml":
         raise SettingsError(f"{path}: job files end in .yaml; rename it to {path.stem}.yaml")
+    if not NAME.fullmatch(path.stem):
+        raise SettingsError(f"{path}: '{path.stem}' cannot be a job's name: rename the file; {_NAMES}")
     job = load_model(path, StreamJob, name=path.stem)
     if job.name != path.stem:
         raise SettingsError(f"{path}: the job is named '{job.name}'; rename the file or drop the key 'name'")

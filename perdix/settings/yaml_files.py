@@ -35,7 +35,8 @@ def load_model(path: Path, model: type[Model], **defaults: Any) -> Model:
     document = read_yaml(path)
     document = {} if document is None else document  # only comments: every default
     if not isinstance(document, dict):
-        raise SettingsError(f"{path}:1: expected a mapping of settings, found {type(document).__name__}")
+        kind = "list" if isinstance(document, list) else "text" if isinstance(document, str) else "value"
+        raise SettingsError(f"{path}:1: expected settings, not a {kind}; write them as 'key: value'")
     try:
         return model.model_validate({**defaults, **document})
     except ValidationError as error:

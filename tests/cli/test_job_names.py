@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,25 @@ def test_without_any_file_the_page_that_is_named_is_there_in_a_folder_without_co
 @pytest.mark.parametrize("command", ["capacity", "forecast"])
 def test_what_is_no_jobs_name_is_a_job_that_is_not_known(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert "job 'Bestellungen für heute' is not known" in said([command, "Bestellungen für heute"], capsys)
+
+
+def test_a_file_that_cannot_be_used_is_listed_at_once_and_no_longer_when_it_is_gone(
+    jobs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (jobs / "bids.yaml").write_text("engine: flink\n")
+    (jobs / "my ads.yaml").write_text("engine: flink\n")
+
+    def listed() -> dict[str, str]:
+        app(["jobs", "--json"], standalone_mode=False)
+        return {row["job"]: row["sentence"] for row in json.loads(capsys.readouterr().out)["jobs"]}
+
+    assert "my ads.yaml: 'my ads' cannot be a job's name: rename the file" in listed()["my ads"]
+    app(["tick", "--json"], standalone_mode=False)
+    capsys.readouterr()
+    (jobs / "my ads.yaml").rename(jobs / "ads.yaml")
+    assert list(listed()) == ["ads", "bids"]
+    (jobs / "bids.yaml").unlink()
+    assert list(listed()) == ["ads"], "as perdix metrics publishes it no more"
 
 
 @pytest.mark.usefixtures("jobs")

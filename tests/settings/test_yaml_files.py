@@ -48,7 +48,9 @@ def test_an_empty_file_is_a_whole_job(tmp_path: Path, text: str) -> None:
         ("bounds: {maximum: many}\n", 1, "expected a number"),
         ("paused_until: tomorrow\n", 1, "write it as 2026-01-31T06:00:00Z"),
         ("engine: [flink\n", 2, "not YAML"),
-        ("- engine\n", 1, "expected a mapping"),
+        ("- engine\n", 1, "expected settings, not a list; write them as 'key: value'"),
+        ("engine\n", 1, "expected settings, not a text; write them as 'key: value'"),
+        ("5\n", 1, "expected settings, not a value; write them as 'key: value'"),
     ],
 )
 def test_a_wrong_setting_names_file_line_and_mend(tmp_path: Path, text: str, line: int, words: str) -> None:
