@@ -82,13 +82,14 @@ def picture(judged: Judged) -> bytes | None:
     load, workers = grid[0, 0], grid[1, 0]
     days = moments(course.times_s)
     load.plot(days, course.load_per_s, color=GREY, lw=1.0)
-    for count, colour in ((advice.fixed.workers, GREEN), (advice.peak_workers_now, ORANGE)):
+    for count, colour in {advice.peak_workers_now: ORANGE, advice.fixed.workers: GREEN}.items():
         low, takes, high = judged.capacities[count]
-        load.axhline(takes, color=colour, lw=1.4)
+        load.axhline(takes, color=colour, lw=1.4, label=f"{count} worker{'' if count == 1 else 's'}")
         load.axhspan(low, high, color=colour, alpha=0.12, lw=0)
     highest = max(float(np.nanmax(course.load_per_s)), judged.capacities[advice.fixed.workers][1])
-    load.set_ylim(0.0, 1.6 * highest)
+    load.set_ylim(0.0, 1.7 * highest)
     load.set_title("load, and what sizes take (90 % interval)", loc="left", fontsize=TEXT_PT)
+    load.legend(loc="upper left", frameon=False, ncols=2, fontsize=TEXT_PT - 1)
     rate_axis(load, "load", from_zero=False)
     workers.step(days, course.workers, where="post", color=ORANGE, lw=1.6, label="now")
     workers.axhline(advice.fixed.workers, color=GREEN, lw=1.6, label="best fixed size")

@@ -16,7 +16,7 @@ from perdix.replay.pace import LONGEST_TICK_S
 from perdix.replay.pricing import pricing_named
 from perdix.scan.confidence import COVERAGES, DAYS, WIDTHS, legend
 from perdix.scan.job_files import text_of, write_job_files
-from perdix.scan.page import page
+from perdix.scan.page import page, picture
 from perdix.scan.saving import MONTH_H, price_of_list
 from perdix.scan.table_file import write_csv
 from perdix.scan.webhook import WebhookError, message, send
@@ -219,3 +219,11 @@ class TestWebhook:
         found = told(ORDERS)
         sent = message({**found, "jobs": [{**found["jobs"][0], "job": "<!channel>"}]})
         assert "<!channel>" not in json.dumps(sent)
+
+
+def test_the_picture_says_which_size_takes_what(monkeypatch):
+    drawn = []
+    monkeypatch.setattr("perdix.scan.page.to_png", lambda figure, dpi: drawn.append(figure) or b"")
+    picture(ORDERS)
+    legends = [axes.get_legend() for axes in drawn[0].axes]
+    assert [text.get_text() for text in legends[0].get_texts()] == ["12 workers", "6 workers"]
