@@ -59,7 +59,7 @@ def tick(
         "reports": [served.to_dict() for served in report.reports.values()],
         "others": {name: other.sentence for name, other in report.others.items()},
     }
-    emit("perdix.tick/1", document, as_json=as_json, show=lambda: show_tick(report))
+    emit("perdix.tick/1", document, as_json=as_json, show=lambda: show_tick(report, files))
     if report.faults:
         raise typer.Exit(1)
 
@@ -230,8 +230,10 @@ def _paused_by_file(until_s: float | None) -> str:
     return "" if until_s is None else f"; its job file pauses it until {clock_time(until_s)}; remove paused_until there"
 
 
-def show_tick(report: FleetReport) -> None:
-    """Print a fleet tick: a line per job, and the sentence of the whole."""
+def show_tick(report: FleetReport, files: JobFiles) -> None:
+    """Print a fleet tick: a line per job, the sentence of the whole, and who knows more of metrics that are missing."""
+    from perdix.control.state.journal import Status
+
     rows = [
         [
             served.job,
@@ -246,6 +248,10 @@ def show_tick(report: FleetReport) -> None:
     rows += [[name, other.status.value, "-", "-", "-", other.sentence] for name, other in report.others.items()]
     table("tick", ["job", "status", "runs", "decided", "reason", "why"], rows)
     console.print(report.sentence())
+    blind = [name for name, served in report.reports.items() if served.status is Status.BLIND]
+    asked = [name for name in blind if files.jobs[name].prometheus is not None]
+    if asked:
+        console.print(f"perdix doctor{f' --job {asked[0]}' if len(asked) == 1 else ''} names the fix")
     for note in report.notes:
         console.print(styled("note", "yellow"), note)
 

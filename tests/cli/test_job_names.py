@@ -108,6 +108,15 @@ def test_a_file_that_cannot_be_used_is_listed_at_once_and_no_longer_when_it_is_g
     assert list(listed()) == ["ads"], "as perdix metrics publishes it no more"
 
 
+def test_a_tick_says_who_names_the_fix_for_a_job_without_metrics(
+    jobs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (jobs / "ads.yaml").write_text("prometheus: {url: http://127.0.0.1:9}\n")
+    (jobs / "bids.yaml").write_text("engine: flink\n")
+    app(["tick"], standalone_mode=False)
+    assert "perdix doctor --job ads names the fix" in " ".join(capsys.readouterr().out.split())
+
+
 @pytest.mark.usefixtures("jobs")
 def test_without_any_job_a_training_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     text = said(["train"], capsys)
