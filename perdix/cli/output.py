@@ -37,7 +37,7 @@ class _PlainConsole(Console):
         return super().render_str(printable(text), **options)
 
 
-WHOLE_NAME = 16  # characters of the first column that are not broken into lines
+WHOLE_WORD = 20  # characters: words and numbers of a table up to here are not broken into lines
 LEAST_ROOM = 20  # characters that sentences of a table's last column need beside the others
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 _NO_RIGHTS = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
@@ -103,7 +103,8 @@ def plain(value: Any) -> Any:  # noqa: PLR0911 - one return per kind of value
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Print a table; every column but the first is right-aligned when its cells are numbers.
 
-    Sentences of the last column stand below it where the others leave no room for them.
+    Sentences of the last column stand below it where the others leave no room for them. Where even words and numbers
+    find no room, lines are longer than the terminal is wide: half a number is another number.
     """
     texts = [[number(cell) if isinstance(cell, int | float) else str(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(columns, *texts, strict=True)]
@@ -111,16 +112,17 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) 
     below = max((len(row[-1]) for row in texts), default=0) > LEAST_ROOM > room
     grid = Table(title=title, title_justify="left", header_style="bold")
     for index, column in enumerate(columns[:-1] if below else columns):
+        cells = [column, *(row[index] for row in texts)]
         numeric = index > 0 and all(isinstance(row[index], int | float) or _numeric(str(row[index])) for row in rows)
         grid.add_column(
             column,
             justify="right" if numeric else "left",
             overflow="fold",
-            no_wrap=index == 0 and max((len(row[0]) for row in texts), default=0) <= WHOLE_NAME,
+            min_width=min(WHOLE_WORD, max(len(word) for cell in cells for word in cell.split(" "))),
         )
     for row in texts:
         grid.add_row(*(row[:-1] if below else row))
-    console.print(grid)
+    console.print(grid, crop=False)
     for row in texts if below else ():
         if row[-1]:
             console.print(f"{row[0]}: {row[-1]}")
