@@ -149,7 +149,15 @@ def moments_axis(axes: Axes) -> None:
     """Make the x axis one of dates and times of day in UTC."""
     locator = AutoDateLocator(minticks=3, maxticks=8, tz=UTC)
     axes.xaxis.set_major_locator(locator)
-    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator, tz=UTC))
+    axes.xaxis.set_major_formatter(
+        ConciseDateFormatter(
+            locator,
+            tz=UTC,
+            formats=["%Y", "%b", "%d %b", "%H:%M", "%H:%M", "%H:%M:%S"],
+            zero_formats=["", "%Y", "%b", "%d %b", "%d %b", "%H:%M"],
+            offset_formats=["", "%Y", "%b %Y", "%d %b %Y, UTC", "%d %b %Y, UTC", "%d %b %Y %H:%M, UTC"],
+        )
+    )
 
 
 def _clock(hours: float, _: int | None = None) -> str:
