@@ -134,7 +134,8 @@ def _trace(name: str, path: Path | str, rows: Rows, notes: list[str], *, fill_ga
         rows = replace(rows, times_s=rows.times_s[~again], rates=rows.rates[~again], places=rows.places[~again])
         notes = [*notes, f"rows that repeat the one before, and count once: {again.sum()}"]
     if len(rows.times_s) < 2:
-        raise SettingsError(f"{path}: {len(rows.times_s)} rows with a rate; a trace needs at least two")
+        count = len(rows.times_s) or "none"
+        raise SettingsError(f"{path}: at least two rows with a rate are needed; there is {count}")
     steps_s = np.diff(rows.times_s)
     _increasing(path, rows, steps_s)
     _refuse_counter(path, rows)

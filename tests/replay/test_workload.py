@@ -310,7 +310,7 @@ class TestWithoutTimes:
         ("sep=,\n", "no rows below the header"),
         ("\ufeff\n", "the file holds nothing but white space"),
         ("<!doctype html><title>503</title>\n<p>x\n", "an HTML or XML page (a login or error page was saved?)"),
-        (rows([0], [5]), "1 rows with a rate; a trace needs at least two"),
+        (rows([0], [5]), "at least two rows with a rate are needed; there is 1"),
         (rows([0, 1, 2], [5, 5, 5]), "covers 3 s; give at least 60"),
         (rows([0, 60, 120], [5, -3, 5]), "line 3: -3 records/s; a rate is finite and not negative"),
         (rows([0, 60, 120], [5, "NaN", 5]), "line 3: NaN records/s; a rate is finite"),
