@@ -131,6 +131,21 @@ def test_what_the_most_workers_catch_up_with_is_paid_for_by_who_had_fewer(situat
     assert next_s > 0.0, "but for what waits after the next rescale one is"
 
 
+def test_a_late_second_of_a_burst_is_no_dearer_than_of_any_other_minute(situate):
+    """Zoo 100009-23: a heavy tail's burst called sixteen workers where four carry it, and one does for hours."""
+    burst = {"load": 4_000.0, "scale_out": 3, "lag_records": 100_000.0}
+    rare, usual = (
+        decide(situate, **burst, minutes=np.append(np.full(180, load), [4_000.0] * 2)) for load in (300.0, 3_900.0)
+    )
+    assert 4 < rare.scale_out < usual.scale_out
+
+
+def test_however_rare_a_burst_is_it_is_caught_up_with(situate):
+    """Workers that are needed now are never dearer than being late without end."""
+    burst = {"load": 9_500.0, "scale_out": 1, "lag_records": 500_000.0}
+    assert decide(situate, **burst, minutes=np.append(np.full(600, 50.0), [9_500.0] * 3)).scale_out >= 10
+
+
 def test_more_is_not_taken_than_would_have_held_for_hours(situate):
     """The latency is bad at any size: more workers do not help, and are not bought."""
     decision = decide(situate, latency_p95_ms=20_000.0, minutes=np.full(720, 3_500.0))

@@ -129,8 +129,11 @@ class Perdix:
     def _prices(self, situation: Situation, spent: Spent, busy: float, *, tail_s: float) -> Prices:
         downtimes = situation.downtimes
         late = self.options.late_price * busy * spent.price(situation.objectives.error_budget)
+        busy_now = max(busy, busy_workers(situation, situation.workload_per_s))
         return Prices(
-            late=max(late, busy + 1.0),  # however little is spent, falling behind must not look like saving a worker
+            late=max(
+                late, busy_now + 1.0
+            ),  # however little is spent, falling behind must not look like saving a worker
             rescale=rescale_s(situation) * busy,
             allowed_s=_allowed_s(situation),
             out_s=downtimes.out_s,
@@ -210,10 +213,11 @@ def _late_since(situation: Situation, counted_s: float | None, longest_s: float)
 def _busy(situation: Situation) -> float:
     """Return how many workers the load keeps busy on average over the last hours, half a worker at least.
 
-    Not those of this minute: a second that is late in a quiet hour spends as much of the budget as any other.
+    Not those of this minute: a second that is late in a quiet hour, or in a burst, spends as much of the budget as any
+    other.
     """
     minutes = situation.minutes[np.isfinite(situation.minutes)]
-    usual = max(float(minutes.mean()) if len(minutes) else 0.0, situation.workload_per_s)
+    usual = float(minutes.mean()) if len(minutes) else situation.workload_per_s
     return max(busy_workers(situation, usual), 0.5)
 
 
