@@ -2,7 +2,7 @@
 
 import os
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -63,11 +63,14 @@ class Targets:
                 return _Unusable(error)
         return kept[1]
 
+    def keep_only(self, jobs: Container[str]) -> None:
+        """Close the connections of jobs that are no longer served."""
+        for job in [job for job in self._kept if job not in jobs]:
+            self._kept.pop(job)[1].close()
+
     def close(self) -> None:
         """Close every connection."""
-        for _, target in self._kept.values():
-            target.close()
-        self._kept.clear()
+        self.keep_only(())
 
 
 def holder_name(of: str = "controller") -> str:
@@ -99,7 +102,8 @@ def alone_io(home: Home, settings: ControlSettings) -> Iterator[TickIO]:
         stack.callback(targets.close)
         champions = Champions(home.champions, Registry(home.mlflow_url, home.mlflow_artifacts))
         ahead = ReadAhead(source, Hanging())
-        yield TickIO(source, store, champions, targets, tick_interval_s=settings.tick_interval_s, ahead=ahead)
+        interval_s, keep = settings.tick_interval_s, targets.keep_only
+        yield TickIO(source, store, champions, targets, keep_targets=keep, tick_interval_s=interval_s, ahead=ahead)
 
 
 def _crew(home: Home, settings: ControlSettings) -> FleetCrew:

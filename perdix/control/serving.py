@@ -55,7 +55,10 @@ def serve(jobs: Sequence[StreamJob], io: TickIO, turn: Turn, started: Moment | N
     fleet = _Fleet(io, turn.clock, turn.holder, turn.keep_lease, started)
     reports: dict[str, TickReport] = {}
     others: dict[str, JobStatus] = {}
-    io.memories.keep_only(job.name for job in jobs)
+    names = [job.name for job in jobs]
+    io.memories.keep_only(names)
+    if io.keep_targets is not None:
+        io.keep_targets(frozenset(names))
     try:
         with _collected_later():
             for job, served in fleet.serve_all(jobs, deadline_s):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +53,8 @@ class TickIO:
     champions: ChampionSource
     target_of: Callable[[StreamJob], Target]
     policy_of: Callable[[StreamJob], Policy] = policy_of
+    # Closes the targets of all but these jobs, which are served; ``None``: they are nobody's to close
+    keep_targets: Callable[[Container[str]], None] | None = None
     tick_interval_s: float = 60.0  # seconds between ticks
     stopwatch_s: Callable[[], float] = time.perf_counter  # for the stage times of the report only
     memories: Memories = field(default_factory=Memories)  # what this process remembers from its own ticks

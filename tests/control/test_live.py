@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -240,6 +241,25 @@ def test_targets_are_kept_until_their_settings_change(live: Live) -> None:
     assert live.targets(live.job) is first
     moved = live.job.model_copy(update={"target": TwinSettings(url="http://127.0.0.1:9")})
     assert live.targets(moved) is not first
+
+
+def test_the_connection_of_a_job_whose_file_is_gone_is_closed(store: StateStore) -> None:
+    closed: list[str] = []
+
+    def build(job: StreamJob) -> Mock:
+        return Mock(**{"close.side_effect": lambda: closed.append(job.name), "read.side_effect": TargetError("away")})
+
+    targets = Targets(build)
+    io = TickIO(Mock(), store, GivenChampions(), targets, keep_targets=targets.keep_only)
+    clock = SimulatedClock(START_S)
+    both = [a_job(name="ads"), a_job(name="orders")]
+    tick_fleet(both, io, clock, holder="a")
+    assert closed == []
+    clock.advance(60.0)
+    tick_fleet(both[1:], io, clock, holder="a")
+    assert closed == ["ads"]
+    targets.close()
+    assert closed == ["ads", "orders"]
 
 
 def test_the_whole_live_loop_opens_and_ticks(live: Live, tmp_path: Path) -> None:
