@@ -18,6 +18,7 @@ from perdix.models.registry.errors import FleetCorrupt, NotRegistered, TableGone
 from perdix.models.registry.fleet_table import FLEET_FILE
 from perdix.models.registry.publication import DIGEST_TAG, FLEET_MODELS, FleetVersion, Publication, Published
 from perdix.models.registry.publishing import DECIDING, Comparison, Recorded, page_of, publish, record, view_tag
+from perdix.settings.durations import DAY_S
 from perdix.settings.home import Home
 from perdix.telemetry.partitions import digest_of
 
@@ -58,6 +59,7 @@ class Registry:
     ui_url: str = "http://127.0.0.1:5000"
 
     MOST_VERSIONS: ClassVar[int] = 200  # of a model, beside those that have an alias; some 0.3 MB and 31 kB a job each
+    RUNS_S: ClassVar[float] = 30 * DAY_S  # for which runs of a training are kept at least, whatever became of it
 
     def prepare(self) -> None:
         """Create tables and one experiment per fleet model, where they are absent."""
@@ -80,11 +82,15 @@ class Registry:
             client.set_registered_model_alias(publication.name, CHALLENGER, str(published.version))
             with suppress(Exception):  # what is not removed now is by a later training
                 self._forget(client, publication.name)
+                self._forget_runs(client, publication)
         return published
+
+    def _versions(self, client: Any, name: str) -> list[Any]:
+        return list(client.search_model_versions(f"name='{name}'", max_results=self.MOST_VERSIONS + 1_000))
 
     def _forget(self, client: Any, name: str) -> None:
         """Remove the oldest versions with their tables, but for the newest ones and those that have an alias."""
-        versions = client.search_model_versions(f"name='{name}'", max_results=self.MOST_VERSIONS + 1_000)
+        versions = self._versions(client, name)
         newest_first = sorted((int(version.version) for version in versions), reverse=True)
         in_use = {int(version) for version in client.get_registered_model(name).aliases.values()}
         for version in sorted(set(newest_first[self.MOST_VERSIONS :]) - in_use)[:AT_ONCE]:
@@ -93,6 +99,27 @@ class Registry:
                 client.delete_model_version(name, str(version))
             except Exception as error:  # one that cannot be removed keeps no other
                 _log.warning("%s version %d was not removed: %s", name, version, type(error).__name__)
+
+    def _forget_runs(self, client: Any, newest: Publication) -> None:
+        """Remove the runs of trainings of long before the newest one, but for those that led to a version there is."""
+        kept = {version.run_id for version in self._versions(client, newest.name)}
+        before_ms = int((newest.started_at_s - self.RUNS_S) * 1_000)
+        experiment_ids = [self._experiment_id(client, newest.name)]
+        trainings = client.search_runs(
+            experiment_ids,
+            f"tags.`perdix.role` = 'training' and attributes.start_time < {before_ms}",
+            order_by=["attributes.start_time ASC"],
+            max_results=len(kept) + AT_ONCE,
+        )
+        for training in [run for run in trainings if run.info.run_id not in kept][:AT_ONCE]:
+            run_id = training.info.run_id
+            if client.search_model_versions(f"run_id='{run_id}'"):
+                continue  # somebody registered it under a name of their own
+            nested = client.search_runs(experiment_ids, f"tags.`mlflow.parentRunId` = '{run_id}'")
+            for run in (*nested, training):  # last: what cannot be removed now is found through it again
+                with suppress(Exception):  # files that their store does not give up now, ``mlflow gc`` removes
+                    self._store(run.info.artifact_uri).delete_artifacts()
+                client.delete_run(run.info.run_id)
 
     def record(self, comparison: Comparison) -> Recorded:
         """Record things that were compared on the same data; registers nothing.

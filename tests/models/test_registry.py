@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -203,6 +204,30 @@ def test_old_versions_are_removed_with_their_tables_but_for_those_in_use(
     assert sorted(int(version.version) for version in client.search_model_versions(f"name='{FORECAST}'")) == [1, 4, 5]
     assert not second.exists()
     assert all(artifact_of(client, version).exists() for version in (1, 4, 5))
+
+
+def test_runs_of_old_trainings_are_removed_with_what_they_logged_but_for_those_of_versions_that_are_kept(
+    registry: Registry, client, publication, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Registry, "MOST_VERSIONS", 1)
+    day_s = 86_400
+    details = [JobDetail("orders", "linear", {"wape": 0.1}, {}, {"forecast.png": PNG})]
+    champion = registry.publish(publication(details=details))
+    registry.promote(FORECAST, champion.version)
+    second = registry.publish(publication(details=details))
+    gone = {second.run_id, *nested(client, second, "candidate").values(), *nested(client, second, "job").values()}
+    files = [Path(unquote(urlsplit(client.get_run(run_id).info.artifact_uri).path)) for run_id in gone]
+    assert all(folder.exists() for folder in files)
+    shutil.rmtree(files[0])  # by hand: its run is removed all the same
+    recent = registry.publish(publication(started_at_s=STARTED_S + 20 * day_s))
+    newest = registry.publish(publication(started_at_s=STARTED_S + 31 * day_s))
+    experiment = client.get_run(newest.run_id).info.experiment_id
+    left = {run.info.run_id for run in client.search_runs([experiment])}
+    assert not left & gone
+    assert not any(folder.exists() for folder in files)
+    for kept in (champion, recent, newest):
+        assert left >= {kept.run_id, *nested(client, kept, "candidate").values()}
+    assert nested(client, champion, "job").keys() == {"orders"}
 
 
 def artifact_of(client, version: int) -> Path:
