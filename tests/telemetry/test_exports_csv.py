@@ -384,11 +384,18 @@ def test_a_long_table(read):
     assert (one(named).metric, one(named).values.tolist()) == ("cpu_load", [0.5, 0.6])
 
 
-@pytest.mark.parametrize("title", ["metric", "__name__", "metric_name", "series"])
+@pytest.mark.parametrize("title", ["metric", "__name__", "metric_name", "variable"])
 def test_a_name_beside_the_metric_is_a_label(read, title):
     """As of a pod, or of the job: it was taken for the metric where it stood first, and not in Parquet."""
     named, _ = read(f"ts,name,{title},value\n1677064200,ads,cpu_load,0.5\n".encode())
     assert (one(named).metric, dict(one(named).labels)) == ("cpu_load", {"name": "ads"})
+
+
+@pytest.mark.parametrize("title", ["metric", "variable", "name"])
+def test_a_series_beside_a_name_is_a_label(read, title):
+    """As its number, or its legend: it was taken for the metric."""
+    named, _ = read(f"ts,series,{title},value\n1677064200,7,cpu_load,0.5\n".encode())
+    assert (one(named).metric, dict(one(named).labels)) == ("cpu_load", {"series": "7"})
 
 
 @pytest.mark.parametrize(("pods", "title"), [(("a", "b"), "pod"), (("7", "8"), "worker")])

@@ -37,7 +37,7 @@ from perdix.telemetry.exports.time_text import (
 from perdix.telemetry.metrics import CANONICAL
 
 COLUMN = "column"  # the label that keeps a plain column header
-NAME_NAMES = ("metric", "__name__", "metric_name", "series", "variable", "name")  # the first of them that is there
+NAME_NAMES = ("metric", "__name__", "metric_name", "variable", "name", "series")  # the first of them that is there
 VALUE_NAME = "value"
 WORKER = "worker"
 ROW_NUMBERS = frozenset({"", "unnamed: 0", "unnamed: 0.1"})  # as pandas titles its index
