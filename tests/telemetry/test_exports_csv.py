@@ -103,11 +103,13 @@ def test_an_hour_that_the_clock_repeats_is_two_where_it_comes_twice(order, serie
     assert times.times_ms[times.good].tolist() == expected[::order]
 
 
-def test_series_below_each_other_begin_anew_in_the_hour_that_the_clock_repeats():
-    clock = [f"2023-10-29 {h:02d}:{m:02d}:00" for h in (2, 2, 3, 4) for m in range(0, 60, 5)]
-    times = parse_times(clock * 2, "Europe/Berlin").times_ms
-    assert np.array_equal(times[: len(clock)], times[len(clock) :])
-    assert set(np.diff(times[: len(clock)])) == {300_000}
+@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize("rows", [slice(0, 48), slice(4, 24), slice(5, 26)], ids=["to 05:00", "to 02:55", "to 03:05"])
+def test_series_below_each_other_begin_anew_in_the_hour_that_the_clock_repeats(rows, order):
+    clock = [f"2023-10-29 {h:02d}:{m:02d}:00" for h in (2, 2, 3, 4) for m in range(0, 60, 5)][rows][::order]
+    times = parse_times(clock * 3, "Europe/Berlin").times_ms.reshape(3, -1)
+    assert (times == times[0]).all()
+    assert set(np.diff(times[0])) == {order * 300_000}
 
 
 @pytest.mark.parametrize("title", ["", "Unnamed: 0", "Unnamed: 0.1"])

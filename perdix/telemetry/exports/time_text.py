@@ -158,7 +158,8 @@ def in_zone(naive: pa.Array, timezone: str) -> NDArray[np.int64]:
 def _unfolded(first_ms: NDArray[np.int64], second_ms: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return times of which some are in the hour that a change of the clock repeats, as their order tells.
 
-    Such a time is the first of the two, but after rows whose clock was set back until it leaves that hour.
+    Such a time is the first of the two, but after rows whose clock was set back until it leaves that hour, or goes back
+    once more: to the next of series below each other.
     """
     folded = first_ms != second_ms
     if not folded.any():
@@ -168,8 +169,8 @@ def _unfolded(first_ms: NDArray[np.int64], second_ms: NDArray[np.int64]) -> NDAr
     for at in np.flatnonzero(folded)[::step]:
         if 0 <= at - step < len(first_ms):
             fold_ms, back_ms = second_ms[at] - first_ms[at], first_ms[at - step] - first_ms[at]
-            goes_on = folded[at - step] and times_ms[at - step] == second_ms[at - step]
-            if goes_on or fold_ms / 2 <= back_ms <= fold_ms:
+            is_second = folded[at - step] and times_ms[at - step] == second_ms[at - step]
+            if back_ms < fold_ms / 2 if is_second else fold_ms / 2 <= back_ms <= fold_ms:
                 times_ms[at] = second_ms[at]
     return times_ms
 
