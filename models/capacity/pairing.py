@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from perdix.settings.durations import MINUTE_S
 from perdix.telemetry.metrics import CPU, SCALE_OUT, THROUGHPUT
 from perdix.telemetry.uptime import starts_s
 from perdix.telemetry.window import Values, Window
 
-MINUTE_S = 60.0
 WARM_UP_S = 120.0  # Daedalus' program: CPU and caches are not themselves before that
 ROWS_AROUND = 41  # of 15 s, where the workers that report show the scale-out
 HALF = 0.5  # share of the minute's samples that must be there

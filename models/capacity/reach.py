@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from perdix.models.capacity.pairing import MINUTE_S
+from perdix.settings.durations import MINUTE_S
 
 STALLED = 0.1  # share of what is believed and usual, below which the workers wait for something else than their CPU
 IN_A_ROW = 3  # minutes that fall short by as much: one may be a hiccup of a broker or a sink

@@ -17,11 +17,12 @@ from perdix.models.capacity.expectation import Expectation
 from perdix.models.capacity.hottest import STRANGERS
 from perdix.models.capacity.key_groups import KeyGroups, Subtasks
 from perdix.models.capacity.line import IdleShare
-from perdix.models.capacity.pairing import MINUTE_S, paired_minutes, runs_of_scale_out, seen_from_s
+from perdix.models.capacity.pairing import paired_minutes, runs_of_scale_out, seen_from_s
 from perdix.models.capacity.partitions import read_unevenly
 from perdix.models.capacity.reach import STALLED, Reach
 from perdix.models.capacity.skew import apart
 from perdix.models.capacity.workers import KEPT_IN_STATE, Against, Total, Workers
+from perdix.settings.durations import MINUTE_S
 from perdix.settings.replacing import replace
 from perdix.settings.stream_job import MOST_WORKERS
 from perdix.telemetry.metrics import THROUGHPUT

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
+from perdix.settings.durations import MINUTE_S
 from perdix.telemetry.window import Values
 
-MINUTE_S = 60.0
 KEPT_S = 12 * 3600.0  # of minutes: what is learned from them
 LEAST_MINUTES = 10
 FOLLOWED = 0.2  # correlation below which what is high now says next to nothing of later

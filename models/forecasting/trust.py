@@ -17,11 +17,10 @@ import numpy as np
 from perdix.models.forecasting.contract import Forecast
 from perdix.models.forecasting.failures import positive
 from perdix.models.forecasting.tail import Tail
+from perdix.settings.durations import HOUR_S, MINUTE_S
 from perdix.settings.replacing import replace
 from perdix.telemetry.window import Values
 
-MINUTE_S = 60.0
-HOUR_S = 3_600.0
 IN_FULL = 0.7  # share of the foreseen changes that must have come for all of them to be believed
 TWICE = 2.0  # the present load: no forecast goes higher, unless the last hours did
 HALF_AS_MUCH = 1.5  # of the highest minute of the last hours, likewise

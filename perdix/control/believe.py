@@ -12,10 +12,11 @@ from perdix.control.standing import Standing, standings
 from perdix.models.capacity.contract import Estimate
 from perdix.models.forecasting.contract import Forecast, Workload
 from perdix.models.forecasting.forecaster import Forecaster, fallback
-from perdix.models.forecasting.foresight import KEPT_S, MINUTE_S
+from perdix.models.forecasting.foresight import KEPT_S
 from perdix.models.forecasting.known_events import Expected, KnownEvents
 from perdix.models.forecasting.tail import EPSILON_S, Tail
 from perdix.models.registry import CAPACITY, FORECAST, LATENCY, PERFORMANCE
+from perdix.settings.durations import MINUTE_S
 from perdix.settings.known_events import Calendar
 from perdix.settings.replacing import replace
 from perdix.settings.stream_job import Bounds

@@ -2,13 +2,14 @@
 
 import math
 
-from perdix.models.forecasting.foresight import LEAST_MINUTES, MINUTE_S
+from perdix.models.forecasting.foresight import LEAST_MINUTES
 from perdix.policies.contract import Decision, Reason, Situation
 from perdix.policies.holding import held_back
 from perdix.policies.late_at import LateAt
 from perdix.policies.planning.budget import Spent
 from perdix.policies.standing_still import stand_still, unforeseeable
 from perdix.policies.wording import workers
+from perdix.settings.durations import MINUTE_S
 from perdix.settings.replacing import replace
 
 LITTLE_CPU = 0.5  # of the hottest worker: below, nobody needs more workers for lack of CPU

@@ -28,7 +28,7 @@ from perdix.models.drift import DriftState
 from perdix.models.forecasting.contract import Forecast, Workload
 from perdix.models.forecasting.failures import positive
 from perdix.models.forecasting.forecaster import Forecaster, forecaster_from_state
-from perdix.models.forecasting.foresight import KEPT_S, MINUTE_S
+from perdix.models.forecasting.foresight import KEPT_S
 from perdix.models.forecasting.known_events import KnownEvents
 from perdix.models.forecasting.tail import EPSILON_S, Tail
 from perdix.models.forecasting.trust import HOUR, Trust
@@ -36,6 +36,7 @@ from perdix.models.performance.fitted import FittedPerformance
 from perdix.models.profiling.profiled import Profiled
 from perdix.models.recovery.downtime import Downtimes
 from perdix.models.recovery.normal import Normal
+from perdix.settings.durations import MINUTE_S
 from perdix.settings.stored import restored
 from perdix.settings.stream_job import MOST_WORKERS
 from perdix.telemetry.plausible import ANY_WORKER_PER_S

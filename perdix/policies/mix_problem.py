@@ -12,11 +12,11 @@ from perdix.models.mixes.problem import Problem, Sizes
 from perdix.models.mixes.qcesa import INDIFFERENCE
 from perdix.policies.contract import Situation
 from perdix.policies.forecast_quantile import ForecastQuantile
+from perdix.settings.durations import HOUR_S
 from perdix.settings.strict import Strict
 from perdix.telemetry.window import Values
 
 Seconds = Annotated[float, Field(ge=0, le=86_400)]
-HOUR_S = 3_600.0
 
 
 class MixOptions(Strict):

@@ -11,13 +11,14 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from perdix.models.capacity.contract import Estimate
-from perdix.models.forecasting.foresight import HALF_LIFE, MINUTE_S
+from perdix.models.forecasting.foresight import HALF_LIFE
 from perdix.policies.contract import Decision, Reason, Situation
 from perdix.policies.finding_out import best_trial, busy_workers
 from perdix.policies.late_at import LateAt
 from perdix.policies.planning.budget import LATE_PRICE, Spent
 from perdix.policies.planning.course import Highest
 from perdix.policies.wording import workers
+from perdix.settings.durations import MINUTE_S
 from perdix.telemetry.window import Values
 
 LEAST_AHEAD_S = 480.0  # foreseen for less, a load is over before a rescale has paid

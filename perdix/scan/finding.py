@@ -11,7 +11,7 @@ from typing import Final, get_args
 
 import numpy as np
 
-from perdix.settings.durations import DAY_S
+from perdix.settings.durations import DAY_S, HOUR_S
 from perdix.settings.stream_job import Engine
 from perdix.telemetry.prometheus import Prometheus
 from perdix.telemetry.prometheus_answers import PrometheusError
@@ -19,7 +19,6 @@ from perdix.telemetry.queries import EngineQueries, JobNaming
 from perdix.telemetry.series import Series
 
 ENGINES: Final[tuple[str, ...]] = get_args(Engine)
-HOUR_S: Final = 3_600.0
 COUNTED_S: Final = 600.0  # over which samples are counted, to know how often a job is scraped
 USUAL_SCRAPE_S: Final = 15.0
 SCRAPES_S: Final = (1.0, 2.0, 5.0, 10.0, 15.0, 20.0, 30.0, 60.0, 120.0, 300.0)

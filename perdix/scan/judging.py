@@ -9,11 +9,11 @@ import numpy as np
 from perdix.replay.pace import LONGEST_TICK_S
 from perdix.replay.side_by_side import Raised, Task, Tell, side_by_side
 from perdix.scan.advice import Advice, advise
-from perdix.scan.finding import HOUR_S, FoundJob
+from perdix.scan.finding import FoundJob
 from perdix.scan.learning import LEAST_S, CannotJudgeError, Learned, learn
 from perdix.scan.reading import read_past
 from perdix.settings.access import HttpAccess
-from perdix.settings.durations import in_words
+from perdix.settings.durations import HOUR_S, in_words
 from perdix.settings.plain_error import presentable
 from perdix.telemetry.prometheus import Prometheus
 from perdix.telemetry.prometheus_answers import PrometheusError

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from perdix.scan.finding import FoundJob
-from perdix.settings.durations import DAY_S
+from perdix.settings.durations import DAY_S, MINUTE_S
 from perdix.settings.stream_job import MOST_WORKERS, Bounds
 from perdix.telemetry.alignment import align
 from perdix.telemetry.metrics import CPU, LAG, LATENCY, SCALE_OUT, THROUGHPUT, UPTIME, WORKLOAD
@@ -22,7 +22,6 @@ from perdix.telemetry.query_text import rate_window_s
 from perdix.telemetry.series import Series
 from perdix.telemetry.window import Window
 
-MINUTE_S: Final = 60.0
 COARSER: Final = 15  # steps of the job's metrics in one of its workers'
 OF_JOB: Final = (WORKLOAD.name, LAG.name, LATENCY.name, SCALE_OUT.name, UPTIME.name)
 OF_WORKERS: Final = (THROUGHPUT.name, CPU.name, SCALE_OUT.name, UPTIME.name)

@@ -7,11 +7,12 @@ from typing import Final
 import numpy as np
 
 from perdix.scan.document import Scan
-from perdix.scan.finding import ENGINES, HOUR_S, Found, FoundJob, Labels, find_jobs, labels_of, named_apart
+from perdix.scan.finding import ENGINES, Found, FoundJob, Labels, find_jobs, labels_of, named_apart
 from perdix.scan.judging import Wanted, connected, judge_jobs
 from perdix.scan.saving import WorkerPrice
 from perdix.scan.topics import TOPIC, with_topics
 from perdix.scan.with_perdix import looks_every_s
+from perdix.settings.durations import HOUR_S
 from perdix.settings.stream_job import MOST_WORKERS
 from perdix.telemetry.prometheus import Prometheus
 from perdix.telemetry.prometheus_answers import PrometheusError

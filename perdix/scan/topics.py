@@ -6,8 +6,8 @@ from typing import Final
 
 import numpy as np
 
-from perdix.scan.finding import HOUR_S, FoundJob
-from perdix.settings.durations import DAY_S
+from perdix.scan.finding import FoundJob
+from perdix.settings.durations import DAY_S, HOUR_S
 from perdix.telemetry.metrics import THROUGHPUT, WORKLOAD
 from perdix.telemetry.prometheus import Asked, Prometheus, Pulled
 from perdix.telemetry.prometheus_answers import PrometheusError

@@ -2,9 +2,9 @@
 
 import re
 
-DAY_S = 86_400.0
+MINUTE_S, HOUR_S, DAY_S = 60.0, 3_600.0, 86_400.0
 _PART = re.compile(r"(\d+(?:\.\d+)?)(min|[smhdw])")
-_SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3_600.0, "d": DAY_S, "w": 7 * DAY_S}
+_SECONDS = {"s": 1.0, "m": MINUTE_S, "min": MINUTE_S, "h": HOUR_S, "d": DAY_S, "w": 7 * DAY_S}
 
 
 def seconds_of(text: str) -> float | None:

@@ -10,11 +10,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from perdix.settings.durations import DAY_S
+from perdix.settings.durations import DAY_S, MINUTE_S
 from perdix.telemetry.metrics import CPU, LAG, SCALE_OUT, THROUGHPUT, UPTIME, WORKLOAD
 from perdix.telemetry.window import Values
 
-MINUTE_S = 60.0
 ROW_EVERY_S = 15.0
 WARM_UP_S = 120.0  # rows so soon after a restart or rescale are dropped (as Daedalus): no minute reaches across one
 JUMPY = -0.25  # lag-1 autocorrelation of changes: white noise -0.5; minute means in the measured data at least -0.19

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from perdix.models.forecasting.foresight import FURTHEST, LEAST_MINUTES, MINUTE_S, foresight
+from perdix.models.forecasting.foresight import FURTHEST, LEAST_MINUTES, foresight
+from perdix.settings.durations import MINUTE_S
 
 
 def white(seed, minutes=360, spread=0.3):

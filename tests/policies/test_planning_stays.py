@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdix.models.forecasting.foresight import MINUTE_S
 from perdix.policies.planning.stays import USUAL_S, Stays, steady_s
+from perdix.settings.durations import MINUTE_S
 
 
 def test_workers_that_were_soon_needed_again_are_given_back_with_less_hope():

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from perdix.models.forecasting.foresight import MINUTE_S
+from perdix.settings.durations import MINUTE_S
 from perdix.telemetry.window import Values
 
 AHEAD = 60  # minutes

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 from scipy.special import ndtr
 
-from perdix.models.forecasting.foresight import HALF_LIFE, MINUTE_S
-from perdix.models.forecasting.trust import HOUR_S
+from perdix.models.forecasting.foresight import HALF_LIFE
 from perdix.policies.contract import TINY_PER_S, Decision, Reason, Situation
 from perdix.policies.finding_out import busy_workers, rescale_s
 from perdix.policies.holding import blindness, hold
@@ -36,6 +35,7 @@ from perdix.policies.planning.stays import Outgrown, Stays, steady_s
 from perdix.policies.remembering import number, part_of
 from perdix.policies.standing_still import LEAST_MINUTES, WAITS, late_shares
 from perdix.policies.wording import workers
+from perdix.settings.durations import HOUR_S, MINUTE_S
 from perdix.settings.replacing import replace
 from perdix.settings.strict import Strict
 from perdix.telemetry.window import Values

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from perdix.models.forecasting.foresight import HALF_LIFE, MINUTE_S
+from perdix.models.forecasting.foresight import HALF_LIFE
 from perdix.policies import fading
 from perdix.policies.contract import AgainstFixed
 from perdix.policies.remembering import number, part_of
+from perdix.settings.durations import MINUTE_S
 from perdix.settings.replacing import replace
 
 MEMORY_S = HALF_LIFE * MINUTE_S / math.log(2.0)  # as the minutes by which the fixed size is judged fade

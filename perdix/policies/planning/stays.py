@@ -12,8 +12,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from perdix.models.forecasting.foresight import MINUTE_S
 from perdix.policies.remembering import number, part_of
+from perdix.settings.durations import MINUTE_S
 from perdix.settings.replacing import replace
 from perdix.telemetry.window import Values
 
