@@ -4,33 +4,43 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.hosts import LEVELS, PRINTED, UNITS, Column, Columns, comparisons, orders
+from benchmarks.hosts import (
+    COMPLIANCES,
+    COSTS,
+    FIGURES,
+    LEVELS,
+    PRINTED,
+    RESOURCES,
+    UNITS,
+    Columns,
+    comparisons,
+    orders,
+)
 
 
 def columns(btu: tuple[float, float], threshold: tuple[float, float]) -> Columns:
     """Return columns with these compliances and costs throughout."""
 
-    def of(compliance: float, cost: float) -> dict[int, Column]:
-        one = Column(dict.fromkeys(LEVELS, (compliance,)), (cost,), dict.fromkeys(LEVELS, (cost,)))
-        return dict.fromkeys(UNITS, one)
+    def of(compliance: float, cost: float) -> dict[str, tuple[float]]:
+        return {figure: (compliance if figure in COMPLIANCES else cost,) for figure in FIGURES}
 
-    return {"btu": of(*btu), "threshold": of(*threshold)}
+    return {(policy, unit): of(*of_it) for policy, of_it in (("btu", btu), ("threshold", threshold)) for unit in UNITS}
 
 
 @pytest.mark.parametrize("pattern", list(PRINTED))
 def test_the_printed_totals_are_the_resource_cost_and_penalties_that_fit_the_compliance(pattern: str) -> None:
     """Penalties are the late items; as many items come in every run, so each table tells about one number of items."""
-    for policy, columns_of in PRINTED[pattern].items():
-        for unit, column in columns_of.items():
-            items = [
-                (total - column.resource) / 0.0001 / (1.0 - share / 100.0)
-                for share, total in zip(column.compliance, column.total, strict=True)
-            ]
-            if (pattern, policy, unit) == ("two-level", "btu", 30):
-                assert items[1] > 4e6, "155.43 is misprinted"
-                items[1] = (115.43 - column.resource) / 0.0001 / (1.0 - column.compliance[1] / 100.0)
-            assert items == pytest.approx([items[0]] * 3, rel=0.18), (policy, unit)
-            assert 1.4e6 < items[0] < 2.0e6
+    for (policy, unit), column in PRINTED[pattern].items():
+        (resource,) = column[RESOURCES]
+        shares, totals = ([column[figure][0] for figure in figures] for figures in (COMPLIANCES, COSTS))
+        if (pattern, policy, unit) == ("two-level", "btu", 30):
+            assert totals[1] == 155.43, "it is misprinted"
+            totals[1] = 115.43
+        items = [
+            (total - resource) / 0.0001 / (1.0 - share / 100.0) for share, total in zip(shares, totals, strict=True)
+        ]
+        assert items == pytest.approx([items[0]] * 3, rel=0.18), (policy, unit)
+        assert 1.4e6 < items[0] < 2.0e6
 
 
 def test_a_comparison_comes_out_as_printed_when_its_sign_does() -> None:
@@ -45,8 +55,8 @@ def test_a_comparison_comes_out_as_printed_when_its_sign_does() -> None:
 
 
 def test_compliance_and_cost_of_btu_rise_with_the_unit_in_every_printed_table() -> None:
-    for pattern, policies in PRINTED.items():
+    for pattern, printed in PRINTED.items():
         flat = columns((90, 50), (60, 100))
         assert all(order.printed > 0 for order in orders(pattern, flat)), pattern
         assert not any(order.as_printed for order in orders(pattern, flat)), "found: the same with every unit"
-        assert set(policies) == {"btu", "threshold"}
+        assert {policy for policy, _ in printed} == {"btu", "threshold"}
