@@ -8,14 +8,14 @@ way, at the same price per hour, so that only the billing differs. At the end: h
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from functools import partial
 
 import numpy as np
 
+from benchmarks.harness import Row, complain, grouped, markdown, options, seconds, seeds_of, spread, write_json
 from perdix.models.billing.bill import Bill, Demand, bill
 from perdix.models.billing.leases import Release
 from perdix.models.billing.packing import Resources
@@ -43,39 +43,23 @@ RELEASES: Mapping[str, Release] = {
 WORKER = Resources(1.0, 2048.0)
 
 
-@dataclass(frozen=True)
-class Row:
-    """A policy (or the plan of the clairvoyant) by one billing and one rule: means over seeds, and the cost's sd."""
-
-    policy: str
-    billed_per: str
-    released: str
-    cost: float
-    cost_sd: float
-    wasted_share: float
-    leases: float
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options(__doc__, seeds=3)
     parser.add_argument("--workload", default="wordcount")
     parser.add_argument("--policies", default=POLICIES)
-    parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--hours", type=float, default=4.0)
     parser.add_argument("--prices", default="aws-ec2-us-east-1")
     parser.add_argument("--instance-type", default="m6i.large")
     parser.add_argument("--processes", type=int, default=None)
-    parser.add_argument("--json", action="store_true")
     asked = parser.parse_args(arguments)
     prices = load_prices(asked.prices)
     prices.check_type(asked.instance_type)
     campaign = _campaign(asked)
-    for failure in campaign.failed:
-        print(f"failed: {failure.policy}, seed {failure.seed}: {failure.reason}", file=sys.stderr)
+    complain(campaign.failed)
     rows = list(_rows(campaign, prices, asked.instance_type))
     times = list(_times(prices))
     if asked.json:
-        print(json.dumps({"rows": [asdict(row) for row in rows], "times": times}, indent=1))
+        write_json({"rows": rows, "times": times})
         return 0
     least = priced(campaign.played, campaign.clairvoyants, Pricing(prices, WORKER, asked.instance_type)).at_least
     print(
@@ -83,7 +67,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         f"{WORKER} per worker\ncost in {prices.currency} (mean ± sd), share for cores that no worker had, leases; "
         f"nobody gets below {np.mean(list(least.values())):.2f}\n"
     )
-    _print(rows)
+    lines = grouped(rows, lambda row: (row["policy"], row["billed_per"])).values()
+    cell = "{cost:.2f} ± {cost_sd:.2f}, {wasted_share:.0%}, {leases:.0f}"
+    markdown(
+        {"policy": line[0]["policy"], "billed per": line[0]["billed_per"]}
+        | {row["released"]: cell.format(**row) for row in line}
+        for line in lines
+    )
     print("\nmilliseconds of processor time to bill a course of 24 h on one instance type (best of 5)")
     for timed in times:
         print(f"  {timed['course']}: " + ", ".join(f"{name} {timed[name]:.1f}" for name in RELEASES))
@@ -99,7 +89,7 @@ def _campaign(asked: argparse.Namespace) -> Campaign:
         trace,
         parameters,
         bounds,
-        seeds=tuple(range(1, asked.seeds + 1)),
+        seeds=tuple(seeds_of(asked)),
         hours=asked.hours,
         peak_utilisation=trace.peak_utilisation,
         noise=trace.noise,
@@ -126,29 +116,16 @@ def _rows(campaign: Campaign, prices: PriceList, instance_type: str) -> Iterator
 
 
 def _row(policy: str, per: str, released: str, bills: Sequence[Bill]) -> Row:
-    costs = np.array([charge.cost for charge in bills])
-    return Row(
-        policy,
-        per,
-        released,
-        float(costs.mean()),
-        float(costs.std(ddof=1)) if len(costs) > 1 else 0.0,
-        float(sum(charge.wasted_cost for charge in bills) / costs.sum()),
-        float(np.mean([charge.leases for charge in bills])),
-    )
-
-
-def _print(rows: Sequence[Row]) -> None:
-    print(f"| policy | billed per | {' | '.join(RELEASES)} |")
-    print("|---|---|" + "---:|" * len(RELEASES))
-    for policy in dict.fromkeys(row.policy for row in rows):
-        for per in BILLINGS:
-            mine = {row.released: row for row in rows if (row.policy, row.billed_per) == (policy, per)}
-            cells = [
-                f"{charge.cost:.2f} ± {charge.cost_sd:.2f}, {charge.wasted_share:.0%}, {charge.leases:.0f}"
-                for charge in mine.values()
-            ]
-            print(f"| {policy} | {per} | {' | '.join(cells)} |")
+    """Return a policy (or the plan of the clairvoyant) by one billing and one rule: means over seeds."""
+    costs = [charge.cost for charge in bills]
+    return {
+        "policy": policy,
+        "billed_per": per,
+        "released": released,
+        **spread("cost", costs),
+        "wasted_share": float(sum(charge.wasted_cost for charge in bills) / sum(costs)),
+        "leases": float(np.mean([charge.leases for charge in bills])),
+    }
 
 
 def _times(prices: PriceList) -> Iterator[dict[str, object]]:
@@ -158,16 +135,17 @@ def _times(prices: PriceList) -> Iterator[dict[str, object]]:
         "a rescale every minute, up to 100 workers": np.repeat(rng.integers(1, 101, 1_440), 60),
         "another number every second, up to 12 workers": rng.integers(1, 13, 86_400),
     }
+    instance_type = next(iter(prices.instance_types))
     for name, workers in courses.items():
         found: dict[str, object] = {"course": name}
         for rule, release in RELEASES.items():
-            took_s = []
-            for _ in range(5):
-                began_s = time.process_time()
-                bill(Demand.of_workers(workers, WORKER), prices, next(iter(prices.instance_types)), release)
-                took_s.append(time.process_time() - began_s)
-            found[rule] = 1000.0 * min(took_s)
+            work = partial(_billed, workers, prices, instance_type, release)
+            found[rule] = 1000.0 * min(seconds(work, time.process_time) for _ in range(5))
         yield found
+
+
+def _billed(workers: np.ndarray, prices: PriceList, instance_type: str, release: Release) -> None:
+    bill(Demand.of_workers(workers, WORKER), prices, instance_type, release)
 
 
 if __name__ == "__main__":

@@ -5,21 +5,19 @@ Run ``python -m benchmarks.capacity [--json]`` from the project's folder, with t
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
-from dataclasses import asdict, dataclass
-from pathlib import Path
 
 import pandas as pd
 
+from benchmarks.harness import Row, markdown, options, write_json
+from benchmarks.measured import DATA, there
 from perdix.models.capacity.line import Line
 from perdix.models.capacity.report import below_cpu
 from perdix.models.capacity.scale_outs import ScaleOuts
 from perdix.telemetry.features import capacity_features
 from perdix.telemetry.window import Window
 
-METRICS = Path(__file__).parents[1] / "../shared/data/metrics"
+METRICS = DATA / "metrics"
 RUNS = {
     "ramp": ("figures/cpu_1.csv", "figures/throughput_1.csv"),
     "assumptions": ("figures/assumptions_cpu_1.csv", "figures/assumptions_throughput_1.csv"),
@@ -29,29 +27,6 @@ RUNS = {
 SATURATED_CPU = 0.95
 MEASURED_IDLE = 0.09  # CPU load of these jobs at which nothing is processed: 7.8 to 11.4 % in four runs
 HOTTEST = 0.03  # share of the samples that stand for saturation in a run that does not reach it
-
-
-@dataclass(frozen=True)
-class Case:
-    """One question to the model: learn from these samples, say the capacity, be judged by what was measured."""
-
-    name: str
-    samples: int
-    measured_per_s: float
-    perdix_per_s: float
-    low_per_s: float
-    high_per_s: float
-    unskewed_line_per_s: float
-    ratio_per_s: float
-
-    def off(self, value: float) -> float:
-        """Return the relative error of a value."""
-        return value / self.measured_per_s - 1.0
-
-    @property
-    def covered(self) -> bool:
-        """Whether the 90 % interval holds what was measured."""
-        return self.low_per_s <= self.measured_per_s <= self.high_per_s
 
 
 def wide(run: str) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -92,26 +67,27 @@ def measured_capacity(run: str) -> float:
     return float(total[top].mean() * (1.0 - idle) / (hottest[top].mean() - idle))
 
 
-def case(name: str, run: str, rows: pd.DataFrame) -> Case:
-    """Ask the model, and the two rules that it improves on, with the same rows."""
+def case(name: str, run: str, rows: pd.DataFrame) -> Row:
+    """Ask the model, and the two rules that it improves on, with the same rows; judge them by what was measured."""
     model = ScaleOuts.from_features(rows)
     scale_out = model.scale_out or 1
     estimate = model.capacity(scale_out)
     by_worker = [group for _, group in rows.groupby("worker")]
     lines = [Line.of(group["cpu_load"], group["throughput_per_s"]) for group in by_worker]
-    return Case(
-        name=name,
-        samples=len(rows) // scale_out,
-        measured_per_s=measured_capacity(run),
-        perdix_per_s=estimate.per_s,
-        low_per_s=estimate.low_per_s,
-        high_per_s=estimate.high_per_s,
-        unskewed_line_per_s=sum(line.fit().predict(1.0) for line in lines),
-        ratio_per_s=sum(float((group["throughput_per_s"] / group["cpu_load"]).mean()) for group in by_worker),
-    )
+    said = {
+        "perdix": estimate.per_s,
+        "unskewed_line": sum(line.fit().predict(1.0) for line in lines),
+        "ratio": sum(float((group["throughput_per_s"] / group["cpu_load"]).mean()) for group in by_worker),
+    }
+    true = measured_capacity(run)
+    row: Row = {"name": name, "samples": len(rows) // scale_out, "measured_per_s": true}
+    row |= {f"{who}_per_s": per_s for who, per_s in said.items()}
+    row |= {"low_per_s": estimate.low_per_s, "high_per_s": estimate.high_per_s}
+    row |= {"off": said["perdix"] / true - 1.0, "covered": estimate.low_per_s <= true <= estimate.high_per_s}
+    return row | {f"{who}_off": said[who] / true - 1.0 for who in ("unskewed_line", "ratio")}
 
 
-def cases() -> list[Case]:
+def cases() -> list[Row]:
     """Return every case, in the order in which it is printed."""
     found = []
     for run in ("ramp", "assumptions"):
@@ -128,20 +104,8 @@ def cases() -> list[Case]:
     return found
 
 
-@dataclass(frozen=True)
-class Loop:
-    """The estimate after ``loop`` one-minute loops of the ramp, learnt online window by window."""
-
-    loop: int
-    cpu: float
-    per_s: float
-    low_per_s: float
-    high_per_s: float
-    ratio_per_s: float
-
-
-def online_ramp(loop_s: float = 60.0, window_s: float = 180.0) -> list[Loop]:
-    """Replay the ramp as the control loop would see it, until the job is saturated."""
+def online_ramp(loop_s: float = 60.0, window_s: float = 180.0) -> list[Row]:
+    """Replay the ramp as the control loop would see it, until the job is saturated: an estimate after each loop."""
     cpu, throughput = (frame.resample("5s").interpolate() for frame in wide("ramp"))
     times = pd.DatetimeIndex(cpu.index).as_unit("s").astype("int64").to_numpy().astype(float)
     model, loops = ScaleOuts(), []
@@ -153,48 +117,27 @@ def online_ramp(loop_s: float = 60.0, window_s: float = 180.0) -> list[Loop]:
         seen = cpu[rows].to_numpy()[-12:]
         if seen.mean() > SATURATED_CPU:
             break
-        estimate = model.capacity(1)
-        ratio = float(throughput[rows].to_numpy()[-12:].mean() / seen.mean())
-        loops.append(Loop(loop, float(seen.mean()), estimate.per_s, estimate.low_per_s, estimate.high_per_s, ratio))
+        estimate, mean_cpu = model.capacity(1), float(seen.mean())
+        row = {"loop": loop, "cpu": mean_cpu, "per_s": estimate.per_s}
+        row |= {"low_per_s": estimate.low_per_s, "high_per_s": estimate.high_per_s}
+        loops.append(row | {"ratio_per_s": float(throughput[rows].to_numpy()[-12:].mean() / mean_cpu)})
     return loops
 
 
-def _print(found: list[Case], loops: list[Loop]) -> None:
-    print(
-        "Capacity at scale-out as measured, records/s; errors against it. 'ratio' = mean throughput / CPU to CPU 1.\n"
-    )
-    print(f"{'learnt from':32} {'rows':>5} {'measured':>9} {'perdix':>9} {'off':>7} {'90 % interval':>19} {'holds':>5} "
-          f"{'no skew':>8} {'ratio':>8}")  # fmt: skip
-    for point in found:
-        interval = f"{point.low_per_s:,.0f}-{point.high_per_s:,.0f}"
-        print(f"{point.name:32} {point.samples:5} {point.measured_per_s:9,.0f} {point.perdix_per_s:9,.0f} "
-              f"{point.off(point.perdix_per_s):+7.1%} {interval:>19} {'yes' if point.covered else 'NO':>5} "
-              f"{point.off(point.unskewed_line_per_s):+8.1%} "
-              f"{point.off(point.ratio_per_s):+8.1%}")  # fmt: skip
-    truth = measured_capacity("ramp")
-    print(f"\nRamp learnt online, one-minute loops; saturated at {truth:,.0f}/s")
-    print(f"{'loop':>4} {'CPU':>5} {'perdix':>9} {'off':>7} {'holds':>5} {'ratio':>8}")
-    for loop in loops:
-        held = "yes" if loop.low_per_s <= truth <= loop.high_per_s else "NO"
-        print(f"{loop.loop:4} {loop.cpu:5.2f} {loop.per_s:9,.0f} {loop.per_s / truth - 1:+7.1%} {held:>5} "
-              f"{loop.ratio_per_s / truth - 1:+8.1%}")  # fmt: skip
-
-
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
-    wanted = parser.parse_args(arguments)
-    if not METRICS.is_dir():
-        print(f"{METRICS}: no measured data; put the data pack beside the project", file=sys.stderr)
+    asked = options(__doc__).parse_args(arguments)
+    if not there(METRICS):
         return 2
     found, loops = cases(), online_ramp()
-    if wanted.json:
-        shown = [
-            asdict(point) | {"off": point.off(point.perdix_per_s), "covered": bool(point.covered)} for point in found
-        ]
-        print(json.dumps({"cases": shown, "online_ramp": [asdict(loop) for loop in loops]}, default=float))
-    else:
-        _print(found, loops)
+    if asked.json:
+        write_json({"cases": found, "online_ramp": loops})
+        return 0
+    print(
+        "Capacity at scale-out as measured, records/s; ratio: mean throughput / CPU to CPU 1, unskewed_line: no skew\n"
+    )
+    markdown(found)
+    print(f"\nRamp learnt online, one-minute loops; saturated at {measured_capacity('ramp'):,.0f}/s\n")
+    markdown(loops)
     return 0
 
 

@@ -9,16 +9,15 @@ are asked for every scale-out from half to twice of what runs that never did.
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
+from benchmarks.harness import Row, markdown, options, write_json
 from benchmarks.zoo.jobs import twin_seed
 from benchmarks.zoo.properties import drawn_parameters
 from perdix.models.capacity.scale_outs import ScaleOuts
@@ -67,10 +66,10 @@ def learnt(model: ScaleOuts, twin: JobTwin, minutes: int) -> ScaleOuts:
     return model
 
 
-def rows(seeds: int) -> Iterator[dict[str, Any]]:
+def rows(seeds: int) -> Iterator[Row]:
     """Yield a row per twin and scale-out: mean and standard deviation over seeds at each load, in percent."""
     for name, scale_out in RUNS:
-        row: dict[str, Any] = {"twin": name, "scale_out": scale_out}
+        row: Row = {"twin": name, "scale_out": scale_out}
         for load in LOADS:
             found = 100.0 * np.array([error(name, scale_out, load, seed) for seed in range(1, seeds + 1)])
             row |= {f"error_at_{load:.0%}_pct": float(found.mean()), f"error_at_{load:.0%}_sd": float(found.std())}
@@ -129,7 +128,7 @@ def _held_against(
             yield Foreseen(side, partitions is not None, math.log(table[n].per_s / true), held)
 
 
-def never_ran(seed: int, jobs: int, processes: int) -> Iterator[dict[str, Any]]:
+def never_ran(seed: int, jobs: int, processes: int) -> Iterator[Row]:
     """Yield a row for fewer and more workers than ran, and those between, with and without known partitions."""
     tasks = [Task(foreseen, (seed, number)) for number in range(jobs)]
     found: list[Foreseen] = []
@@ -156,30 +155,18 @@ def _summary(found: Iterable[Foreseen]) -> dict[str, float]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options(__doc__)
     parser.add_argument("--seeds", type=int, default=8, help="twins of each run")
     parser.add_argument("--never-ran", action="store_true", help="ask drawn jobs for scale-outs that never ran")
     parser.add_argument("--seed", type=int, default=1, help="of drawn jobs")
     parser.add_argument("--jobs", type=int, default=100, help="that are drawn")
     parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--json", action="store_true")
     asked = parser.parse_args(arguments)
     found = list(never_ran(asked.seed, asked.jobs, asked.processes) if asked.never_ran else rows(asked.seeds))
     if asked.json:
-        print(json.dumps(found, indent=1))
-    elif asked.never_ran:
-        print("| workers | partitions | estimates | mean error | rms | within 8 % | 90 % interval holds |")
-        print("|---|---|---|---|---|---|---|")
-        for row in found:
-            known = "known" if row["partitions"] else "none"
-            cells = "{mean_pct:+.1f} % | {rms_pct:.1f} % | {within_8_pct:.0f} % | {held_pct:.0f} %".format(**row)
-            print(f"| {row['workers']} | {known} | {row['estimates']} | {cells} |")
+        write_json(found)
     else:
-        print("| twin, workers | " + " | ".join(f"at {load:.0%}" for load in LOADS) + " |")
-        print("|" + "---|" * (len(LOADS) + 1))
-        for row in found:
-            at = [f"{row[f'error_at_{load:.0%}_pct']:+.1f} +- {row[f'error_at_{load:.0%}_sd']:.1f} %" for load in LOADS]
-            print(f"| {row['twin']}, {row['scale_out']} | " + " | ".join(at) + " |")
+        markdown(found)
     return 0
 
 

@@ -15,11 +15,11 @@ Nexmark's optima are assumptions, its curves calibrated on one measured mapper: 
 from __future__ import annotations
 
 import argparse
-import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from statistics import mean
-from typing import Any
 
+from benchmarks.harness import Row, grouped, markdown, options, seeds_of, write_json
 from perdix.replay.operators.campaign import DataflowCase, dataflow_contenders, play
 from perdix.replay.operators.outcome import DataflowOutcome, DataflowPlayed
 from perdix.replay.side_by_side import Task, side_by_side
@@ -35,7 +35,6 @@ ON_NEXMARK = "ds2:tick_s=30:warm_up_s=30:activation=5:target_rate_ratio=1.0"
 LEARNED = ":curve=learned"
 HOTTEST = ":skew=hottest"
 TUNED = "flink-autoscaler:preset=tuned"
-Row = dict[str, Any]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -47,15 +46,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "skew": _skew,
         "curve": _curve,
     }
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options(__doc__, seeds=1)
     parser.add_argument("--only", nargs="*", choices=list(parts), default=list(parts))
-    parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--policy", default=ON_NEXMARK, help="of nexmark; its learned twin is measured by curve")
     parser.add_argument(
         "--bend", type=float, default=1.0, help="of nexmark's curves: times the contention, with the same optimum"
     )
     parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--json", action="store_true")
     asked = parser.parse_args(arguments)
     found = {}
     for name in asked.only:
@@ -63,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"\n{name}\n")
         found[name] = parts[name](asked)
     if asked.json:
-        print(json.dumps(found, indent=1))
+        write_json(found)
     return 0
 
 
@@ -118,10 +115,10 @@ def _curve(asked: argparse.Namespace) -> list[Row]:
     if not asked.json:
         for who in (asked.policy, asked.policy + LEARNED):
             mine = [row for row in rows if row["policy"] == who]
-            print(f"{who}: {sum(int(str(row['steps'])) for row in mine)} reconfigurations in {len(mine)} runs")
+            print(f"{who}: {sum(row['steps'] for row in mine)} reconfigurations in {len(mine)} runs")
             _grid(mine)
             _counted(mine)
-        _markdown([{key: row[key] for key in ("policy", "seed", "steps", "path", "optimum")} for row in flink])
+        markdown([{key: row[key] for key in ("policy", "seed", "steps", "path", "optimum")} for row in flink])
     return rows + flink
 
 
@@ -172,7 +169,7 @@ def _played(asked: argparse.Namespace, runs: Sequence[tuple[DataflowParameters, 
     cases = [
         DataflowCase(dataflow_contenders(who)[0], parameters, seed, parameters.duration_s)
         for parameters, who in runs
-        for seed in range(1, asked.seeds + 1)
+        for seed in seeds_of(asked)
     ]
     found = side_by_side([Task(play, case) for case in cases], processes=asked.processes)
     outcomes = []
@@ -208,39 +205,34 @@ def _counts(parallelism: Mapping[str, int]) -> str:
 
 def _printed(asked: argparse.Namespace, rows: list[Row]) -> list[Row]:
     if not asked.json:
-        _markdown(rows)
+        markdown(rows)
     return rows
 
 
 def _grid(rows: Sequence[Row]) -> None:
     """Print the steps of the main operator, a row per query and seed, a column per start (table 4 of the paper)."""
-    print("| query | optimum | " + " | ".join(f"from {start}" for start in STARTS) + " |")
-    print("|" + "---|" * (len(STARTS) + 2))
-    for query in dict.fromkeys((row["dataflow"], row["seed"]) for row in rows):
-        mine = {row["start"]: row for row in rows if (row["dataflow"], row["seed"]) == query}
-        cells = ["→".join(str(n) for n in mine[start]["main"]) + f" ({mine[start]['steps']})" for start in STARTS]
-        print(f"| {query[0]} | {next(iter(mine.values()))['main_optimum']} | " + " | ".join(cells) + " |")
+    lines = [
+        {
+            "query": query,
+            "optimum": mine[0]["main_optimum"],
+            **{f"from {row['start']}": f"{'→'.join(map(str, row['main']))} ({row['steps']})" for row in mine},
+        }
+        for (query, _), mine in grouped(rows, lambda row: (row["dataflow"], row["seed"])).items()
+    ]
+    markdown(lines)
 
 
 def _counted(rows: Sequence[Row]) -> None:
-    steps = [int(str(row["steps"])) for row in rows]
-    seeds = sorted({int(str(row["seed"])) for row in rows})
-    least = [sum(n <= 1 for row, n in zip(rows, steps, strict=True) if row["seed"] == seed) for seed in seeds]
-    each = len(rows) // len(seeds)
-    by_count = {count: steps.count(count) for count in sorted(set(steps))}
-    ends = [int(row["main"][-1]) - int(str(row["main_optimum"])) for row in rows]
-    achieved = [float(str(row["at_the_end"])) for row in rows if row["at_the_end"] is not None]
+    steps = [row["steps"] for row in rows]
+    by_seed = grouped(rows, lambda row: row["seed"])
+    least = [sum(row["steps"] <= 1 for row in mine) for _, mine in sorted(by_seed.items())]
+    each = len(rows) // len(by_seed)
+    by_count = dict(sorted(Counter(steps).items()))
+    ends = Counter(row["main"][-1] - row["main_optimum"] for row in rows)
+    achieved = [row["at_the_end"] for row in rows if row["at_the_end"] is not None]
     print(f"\nrescales: runs {by_count}; mean {mean(steps):.2f}; at most one by seed: {least} of {each}")
-    print(f"main operator at the end less optimum: runs { {end: ends.count(end) for end in sorted(set(ends))} }")
+    print(f"main operator at the end less optimum: runs {dict(sorted(ends.items()))}")
     print(f"share of the target at the end: mean {mean(achieved):.4f}, least {min(achieved):.4f}\n")
-
-
-def _markdown(rows: Sequence[Row]) -> None:
-    print("| " + " | ".join(rows[0]) + " |")
-    print("|" + "---|" * len(rows[0]))
-    for row in rows:
-        cells = (f"{value:.3f}" if isinstance(value, float) else str(value) for value in row.values())
-        print("| " + " | ".join(cells) + " |", flush=True)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from statistics import fmean
 
+from benchmarks.harness import markdown
 from perdix.cli.demo.comparison import HOURS, PERDIX, SETTLE_S
 from perdix.replay.case import START_S, Case
 from perdix.replay.contenders import contender
@@ -29,11 +30,11 @@ def main() -> int:
     asked = parser.parse_args()
     twins, midnight_s = load_demo_twins(), START_S - START_S % DAY_S
     begins = [midnight_s + HOUR_S * hour for hour in range(0, 24, asked.every_h)]
-    print("| job | late, mean | at most | above its budget | workers |\n|---|---|---|---|---|")
     with ProcessPoolExecutor() as pool:
-        for number, name in enumerate(twins):
-            seeds = [asked.seed + number] * len(begins)
-            print(_row(name, list(pool.map(_played, [name] * len(begins), begins, seeds))))
+        markdown(
+            _row(name, list(pool.map(_played, [name] * len(begins), begins, [asked.seed + number] * len(begins))))
+            for number, name in enumerate(twins)
+        )
     return 0
 
 
@@ -45,11 +46,16 @@ def _played(name: str, begin_s: int, seed: int) -> Outcome:
     return play(Case(contender(PERDIX), name, parameters, seed, HOURS), twin=twin).outcome
 
 
-def _row(name: str, outcomes: Sequence[Outcome]) -> str:
+def _row(name: str, outcomes: Sequence[Outcome]) -> dict[str, str]:
     late = [outcome.share_above_objective for outcome in outcomes]
     above = sum(outcome.share_above_objective > outcome.error_budget for outcome in outcomes)
-    workers = fmean(outcome.average_workers for outcome in outcomes)
-    return f"| {name} | {fmean(late):.1%} | {max(late):.1%} | {above} of {len(late)} | {workers:.2f} |"
+    return {
+        "job": name,
+        "late, mean": f"{fmean(late):.1%}",
+        "at most": f"{max(late):.1%}",
+        "above its budget": f"{above} of {len(late)}",
+        "workers": f"{fmean(outcome.average_workers for outcome in outcomes):.2f}",
+    }
 
 
 if __name__ == "__main__":

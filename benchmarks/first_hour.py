@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.harness import markdown
 from benchmarks.measured import DATA
 from benchmarks.zoo.jobs import QUIET, draw
 from benchmarks.zoo.traces import NoTracesError
@@ -40,14 +41,14 @@ def main() -> int:
     for load in _loads(asked):
         for name, make in makers.items():
             errors[name] += _errors(load, make)
-    print("| made by | " + " | ".join(f"mean, {lead} min ahead | median" for lead in LEADS_MIN) + " |")
-    print("|---" * (1 + 2 * len(LEADS_MIN)) + "|")
+    lines = []
     for name, found in errors.items():
-        at = np.array(found)[:, [lead - 1 for lead in LEADS_MIN]]
-        cells = [
-            f"{mean:.1%} | {median:.1%}" for mean, median in zip(at.mean(axis=0), np.median(at, axis=0), strict=True)
-        ]
-        print(f"| {name} | " + " | ".join(cells) + " |")
+        line = {"made by": name}
+        for lead in LEADS_MIN:
+            of = np.array(found)[:, lead - 1]
+            line |= {f"mean, {lead} min ahead": f"{of.mean():.1%}", f"median, {lead} min": f"{np.median(of):.1%}"}
+        lines.append(line)
+    markdown(lines)
     return 0
 
 

@@ -6,10 +6,8 @@ was offered is not recorded in that profile, so the measured throughput stands f
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
-import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -18,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import measured
+from benchmarks.harness import Row, markdown, options, seconds, write_json
 from perdix.models.latency.boosting import PublishedLatency
 from perdix.models.latency.contract import LatencyPredictions
 from perdix.models.latency.overload import overloaded_points
@@ -32,43 +31,6 @@ STATIC = (12, 24)  # workers of the static runs that mostly keep up
 COSTS = (1.0, 2.0, MISSED_COSTS, 10.0)
 REPEATS = 200
 MINUTE_S, AFTER_FAILURE_S = 60, 900
-
-
-@dataclass(frozen=True)
-class Row:
-    """A family on the whole profile, on points left out one by one, and on scale-outs left out whole."""
-
-    family: str
-    seed: int
-    fitted: Judgement
-    one_out: Judgement
-    scale_out_out: Judgement
-
-
-@dataclass(frozen=True)
-class Times:
-    """Milliseconds: to fit to the whole profile, to predict 24 scale-outs, to learn and predict again, to load."""
-
-    family: str
-    fit_ms: float
-    predict_ms: float
-    learn_ms: float
-    load_ms: float
-    state_bytes: int
-
-
-@dataclass(frozen=True)
-class Walk:
-    """A family on the minutes of another day, each predicted before it is learned from.
-
-    Minutes after the injected failures, and such as follow an overloaded one, are left out: a backlog, not the rate,
-    makes their latency.
-    """
-
-    family: str
-    learning: bool
-    workers: int
-    minutes: Judgement
 
 
 def profile() -> tuple[list[ProfilePoint], dict[int, float]]:
@@ -153,7 +115,10 @@ def scikit_families() -> Iterator[Family]:
 
 
 def rows(seeds: int) -> Iterator[Row]:
-    """Yield every family; those in which something is random with each seed."""
+    """Yield every family on the whole profile, on points left out one by one, and on scale-outs left out whole.
+
+    Those in which something is random, with each seed.
+    """
     points, most = profile()
     tried: list[tuple[Family, int]] = [(PublishedLatency, seed) for seed in range(seeds)]
     tried += [(UtilisationLatency, 0)]
@@ -168,7 +133,9 @@ def rows(seeds: int) -> Iterator[Row]:
             held_out_predictions(family, points, most, range(len(points)), seed=seed),
             held_out_predictions(family, points, most, sizes, seed=seed, without_their_maximum=True),
         )
-        yield Row(family.family, seed, *(Judgement.of(part, latency, over) for part in found))
+        judged = (asdict(Judgement.of(part, latency, over)) for part in found)
+        names = ("fitted", "one_out", "scale_out_out")
+        yield {"family": family.family, "seed": seed, **dict(zip(names, judged, strict=True))}
 
 
 def regressions() -> dict[str, dict[str, float]]:
@@ -182,8 +149,12 @@ def regressions() -> dict[str, dict[str, float]]:
     return found
 
 
-def walked(family: type[PublishedLatency] | type[UtilisationLatency], workers: int, *, learning: bool) -> Walk:
-    """Walk through the six hours of the cars job on a fixed number of workers."""
+def walked(family: type[PublishedLatency] | type[UtilisationLatency], workers: int, *, learning: bool) -> Row:
+    """Walk through the six hours of the cars job on a fixed number of workers, each minute predicted before it is seen.
+
+    Minutes after the injected failures, and such as follow an overloaded one, are left out: a backlog, not the rate,
+    makes their latency.
+    """
     model: Any = family.fit(*profile())
     run = measured.phoebe("cars", f"baseline_{workers}")
     whole = len(run.arrived) // MINUTE_S * MINUTE_S
@@ -200,88 +171,51 @@ def walked(family: type[PublishedLatency] | type[UtilisationLatency], workers: i
     together = LatencyPredictions(
         np.concatenate([part.latency_ms for part in found]), np.concatenate([part.normal for part in found])
     )
-    return Walk(family.family, learning, workers, Judgement.of(together, truth, truth > OVERLOADED_MS))
+    minutes = asdict(Judgement.of(together, truth, truth > OVERLOADED_MS))
+    return {"family": family.family, "learning": learning, "workers": workers, "minutes": minutes}
 
 
-def timed(family: type[PublishedLatency] | type[UtilisationLatency], repeats: int) -> Times:
-    """Return what a family costs; the mean of ``repeats``."""
+def timed(family: type[PublishedLatency] | type[UtilisationLatency], repeats: int) -> Row:
+    """Return the mean milliseconds to fit the profile, predict 24 scale-outs, learn and predict again, and load."""
     points, most = profile()
     sizes, rate = np.arange(1, 25), 100_000.0
-
-    def mean_ms(work: Callable[[], object]) -> float:
-        began = time.perf_counter()
-        for _ in range(repeats):
-            work()
-        return 1_000.0 * (time.perf_counter() - began) / repeats
-
     model = family.fit(points, most)
     model.predict(sizes, rate)
     state = json.loads(json.dumps(model.to_state()))
-    return Times(
-        family.family,
-        mean_ms(lambda: family.fit(points, most).predict(sizes, rate)),
-        mean_ms(lambda: model.predict(sizes, rate)),
-        mean_ms(lambda: model.learned(12, rate, 1_000.0).predict(sizes, rate)),
-        mean_ms(lambda: latency_from_state(state).predict(sizes, rate)),
-        len(json.dumps(state)),
-    )
+    works: dict[str, Callable[[], object]] = {
+        "fit_ms": lambda: family.fit(points, most).predict(sizes, rate),
+        "predict_ms": lambda: model.predict(sizes, rate),
+        "learn_ms": lambda: model.learned(12, rate, 1_000.0).predict(sizes, rate),
+        "load_ms": lambda: latency_from_state(state).predict(sizes, rate),
+    }
+    means = {name: 1e3 * sum(seconds(work) for _ in range(repeats)) / repeats for name, work in works.items()}
+    return {"family": family.family, **means, "state_bytes": len(json.dumps(state))}
 
 
-def _in_words(judged: Judgement) -> str:
-    return (
-        f"{judged.missed} of {judged.overloads}, {judged.false_alarms:2} of {judged.normals}, {judged.mae_ms:5.0f} ms"
-    )
-
-
-def _print(
-    found: Sequence[Row], tmax_rows: Mapping[str, Mapping[str, float]], walks: Sequence[Walk], times: Sequence[Times]
-) -> None:
-    print("Overloads missed, false alarms, mean error of the latency of normal points called normal.\n")
-    print(f"{'family':36} {'seed':>4}  {'fitted':25}  {'one point left out':25}  {'scale-out left out':25}")
-    for row in found:
-        said = "  ".join(f"{_in_words(judgement):25}" for judgement in (row.fitted, row.one_out, row.scale_out_out))
-        print(f"{row.family:36} {row.seed:4}  {said}")
-    print(f"\n{'T_max':36} {'mean off':>9} {'most off':>9} {'1 worker':>10} {'24 workers':>11}")
-    for name, of in tmax_rows.items():
-        per_s = f"{of['of_1_per_s']:10,.0f} {of['of_24_per_s']:11,.0f}"
-        print(f"{name:36} {of['mape']:9.1%} {of['worst']:9.1%} {per_s}")
-    print(f"\n{'next day, steady minutes':36} {'workers':>9} {'learns':>9}  missed, false alarms, error of latency")
-    for walk in walks:
-        print(f"{walk.family:36} {walk.workers:9} {'yes' if walk.learning else 'no':>9}  {_in_words(walk.minutes)}")
-    print(f"\n{'milliseconds':36} {'fit':>9} {'predict':>9} {'learn':>9} {'load':>9} {'bytes':>9}")
-    for cost in times:
-        print(
-            f"{cost.family:36} {cost.fit_ms:9.2f} {cost.predict_ms:9.2f} {cost.learn_ms:9.2f} {cost.load_ms:9.2f} "
-            f"{cost.state_bytes:9,}"
-        )
+def _in_words(judged: Row) -> str:
+    return "{missed} of {overloads}, {false_alarms} of {normals}, {mae_ms:.0f} ms".format(**judged)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = options(__doc__)
     parser.add_argument("--seeds", type=int, default=3, help="of the trees")
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
-    wanted = parser.parse_args(arguments)
-    if not measured.DATA.is_dir():
-        print(f"{measured.DATA}: no measured data; put the data pack beside the project", file=sys.stderr)
+    asked = parser.parse_args(arguments)
+    if not measured.there():
         return 2
-    found, tmax_rows = list(rows(wanted.seeds)), regressions()
+    found, tmax_rows = list(rows(asked.seeds)), regressions()
     walks = [walked(PublishedLatency, n, learning=False) for n in STATIC]
     walks += [walked(UtilisationLatency, n, learning=learning) for n in STATIC for learning in (False, True)]
     times = [timed(PublishedLatency, 5), timed(UtilisationLatency, REPEATS)]
-    if wanted.json:
-        families = [asdict(row) for row in found]
-        print(
-            json.dumps(
-                {
-                    "families": families,
-                    "tmax": tmax_rows,
-                    "walks": [asdict(walk) for walk in walks],
-                    "times": [asdict(timing) for timing in times],
-                }
-            )
-        )
-    else:
-        _print(found, tmax_rows, walks, times)
+    if asked.json:
+        write_json({"families": found, "tmax": tmax_rows, "walks": walks, "times": times})
+        return 0
+    print("Overloads missed, false alarms, mean error of the latency of normal points called normal.\n")
+    for judged in (found, walks):
+        markdown({name: _in_words(of) if isinstance(of, dict) else of for name, of in row.items()} for row in judged)
+        print()
+    markdown({"T_max": name, **of} for name, of in tmax_rows.items())
+    print()
+    markdown(times)
     return 0
 
 

@@ -5,6 +5,7 @@ Belongs here: files, columns, units. Does not belong here: the twin, or any judg
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,8 +15,20 @@ import pandas as pd
 from perdix.telemetry.window import Values
 
 DATA = Path(__file__).parents[1] / "../shared/data"
+TRACES = {  # the three that were published with Daedalus: file, and the twin of its job
+    "sine": ("sine_60000_6h.csv", "wordcount"),
+    "advertising": ("advertising_6h_550K_max.csv", "ads"),
+    "traffic": ("tm_6h_100K_max.csv", "traffic"),
+}
 EVERY_S = 15  # Daedalus' samples
 FAILURES_S = tuple(1_200 + 2_743 * k for k in range(8))  # Phoebe: a worker's network is delayed for 60 s
+
+
+def there(folder: Path = DATA) -> bool:
+    """Whether there is measured data; complains where there is none."""
+    if not folder.is_dir():
+        print(f"{folder}: no measured data; put the data pack beside the project", file=sys.stderr)
+    return folder.is_dir()
 
 
 @dataclass(frozen=True)

@@ -14,16 +14,16 @@ lies in the box of the samples but outside of their hull. All are shares of the 
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
+import pandas as pd
 
+from benchmarks.harness import Row, markdown, options, seeds_of, write_json
 from benchmarks.sampling import sampled
 from perdix.models.performance.cross_validation import REPEATS, Errors, best_parameters, held_out_rates
 from perdix.models.performance.families import FAMILIES, SUPPORT_VECTORS, Family, Parameters, family_of
@@ -34,34 +34,18 @@ from perdix.telemetry.window import Values
 from perdix.twin.operators.parameters import OperatorTwinParameters, load_operator, operator_names
 from perdix.twin.operators.physics import true_performance
 
-FIGURES = ("rmse", "rmse_spread", "mae", "mae_spread", "step_1", "inside", "corner")
-
-
-@dataclass(frozen=True)
-class Result:
-    """One family on one sampling of an operator; errors are shares of the mean performance at the points of step 1.
-
-    ``rmse``, ``rmse_spread``, ``mae``, ``mae_spread``: on samples left out: means over the repeats, and their standard
-    deviations.
-    ``step_1``, ``inside``, ``corner``: RMSE against the true performance.
-    ``promised_corner``: mean of predicted minus true performance in the corner: how much too much is promised there.
-    """
-
-    operator: str
-    seed: int
-    family: str
-    samples: int
-    rmse: float
-    rmse_spread: float
-    mae: float
-    mae_spread: float
-    step_1: float
-    inside: float
-    corner: float
-    promised_corner: float
-    chosen: bool
-    parameters: dict[str, object]
-    fit_s: float
+FIGURES = [
+    "rmse",
+    "rmse_spread",
+    "mae",
+    "mae_spread",
+    "step_1",
+    "inside",
+    "corner",
+    "promised_corner",
+    "chosen",
+    "fit_s",
+]
 
 
 @dataclass(frozen=True)
@@ -98,7 +82,7 @@ class Told:
     chosen: bool = False
 
 
-def results(name: str, seed: int, method: str, repeats: int) -> list[Result]:
+def results(name: str, seed: int, method: str, repeats: int) -> list[Row]:
     """Return every family on one sampling of an operator, and the support vectors as published."""
     operator = load_operator(name)
     samples = checked(sampled(operator, method, seed).samples)
@@ -136,28 +120,34 @@ def _as_published(families: Sequence[Family], samples: Sequence[Sample], seed: i
         yield Told(family.family, model, errors, time.perf_counter() - began)
 
 
-def _row(name: str, seed: int, samples: Sequence[Sample], learned: Told, truth: Truth) -> Result:
+def _row(name: str, seed: int, samples: Sequence[Sample], learned: Told, truth: Truth) -> Row:
+    """Return one family on one sampling; errors are shares of the mean performance at the points of step 1.
+
+    ``rmse``, ``rmse_spread``, ``mae``, ``mae_spread``: on samples left out: means over the repeats, and their standard
+    deviations. ``step_1``, ``inside``, ``corner``: RMSE against the true performance.
+    ``promised_corner``: mean of predicted minus true performance in the corner: how much too much is promised there.
+    """
     scale, errors = float(truth.at_step_1.mean()), learned.errors
     off_1 = _off(learned.model, truth.step_1, truth.at_step_1) / scale
     off = _off(learned.model, truth.plane, truth.at_plane) / scale
     beyond = outside(sizes_of(samples), truth.plane)
-    return Result(
-        name,
-        seed,
-        learned.family,
-        len(samples),
-        errors.rmse_per_s / scale,
-        errors.rmse_spread_per_s / scale,
-        errors.mae_per_s / scale,
-        errors.mae_spread_per_s / scale,
-        _rms(off_1),
-        _rms(off[~beyond]),
-        _rms(off[beyond]),
-        float(off[beyond].mean()),
-        learned.chosen,
-        _differs(learned.model.parameters, family_of(learned.model.family)),
-        learned.fit_s,
-    )
+    return {
+        "operator": name,
+        "seed": seed,
+        "family": learned.family,
+        "samples": len(samples),
+        "rmse": errors.rmse_per_s / scale,
+        "rmse_spread": errors.rmse_spread_per_s / scale,
+        "mae": errors.mae_per_s / scale,
+        "mae_spread": errors.mae_spread_per_s / scale,
+        "step_1": _rms(off_1),
+        "inside": _rms(off[~beyond]),
+        "corner": _rms(off[beyond]),
+        "promised_corner": float(off[beyond].mean()),
+        "chosen": learned.chosen,
+        "parameters": _differs(learned.model.parameters, family_of(learned.model.family)),
+        "fit_s": learned.fit_s,
+    }
 
 
 def _off(model: FittedPerformance, sizes: Values, truth: Values) -> Values:
@@ -172,75 +162,45 @@ def _differs(parameters: Parameters, family: Family) -> dict[str, object]:
     return {name: value for name, value in parameters.items() if value != family.published[name]}
 
 
-def _print_operator(rows: Sequence[Result]) -> None:
-    counts = sorted({row.samples for row in rows})
-    print(f"\n{rows[0].operator}: {counts[0]}{f' to {counts[-1]}' if len(counts) > 1 else ''} samples")
-    print(
-        f"{'family':30} {'left out: RMSE':>17} {'MAE':>17} {'step 1':>8} {'inside':>8} {'corner':>8}  chosen  s  search"
-    )
-    for family in dict.fromkeys(row.family for row in rows):
-        these = [row for row in rows if row.family == family]
-        mean = {name: float(np.mean([getattr(row, name) for row in these])) for name in FIGURES}
-        searched = "; ".join(sorted({str(row.parameters) for row in these if row.parameters}))
-        rmse, mae = (_with_spread(mean[name], mean[f"{name}_spread"]) for name in ("rmse", "mae"))
-        print(f"{family:30} {rmse} {mae} "
-              f"{mean['step_1']:8.2%} {mean['inside']:8.2%} {mean['corner']:8.2%}  {sum(r.chosen for r in these):6} "
-              f"{np.mean([r.fit_s for r in these]):4.1f} {searched}", flush=True)  # fmt: skip
+def _by_family(rows: Sequence[Row]) -> list[Row]:
+    """Return a row per family: means over seeds, how often it was chosen, and which parameters were found."""
+    frame = pd.DataFrame(rows)
+    by_family = frame.groupby("family", sort=False)
+    searched = by_family["parameters"].agg(lambda found: "; ".join(sorted({str(each) for each in found if each})))
+    means = by_family[FIGURES].mean().assign(chosen=by_family["chosen"].sum(), searched=searched)
+    return list(means.reset_index().to_dict("records"))
 
 
-def _with_spread(error: float, spread: float) -> str:
-    return f"{error:8.2%} ± {spread:6.2%}" if math.isfinite(error) else f"{'-':>17}"
-
-
-def _print_all(rows: Sequence[Result]) -> None:
-    print("\ngeometric means over operators and seeds, and how often a family was the best")
-    print(f"{'family':30} {'left out':>14} {'step 1':>14} {'inside':>14} {'corner':>14} {'promised there':>15}")
-    runs = sorted({(row.operator, row.seed) for row in rows})
-    for family in dict.fromkeys(row.family for row in rows):
-        these = [row for row in rows if row.family == family]
-        said = []
-        for name in ("rmse", "step_1", "inside", "corner"):
-            if not all(math.isfinite(getattr(row, name)) for row in rows):
-                said.append(f"{'-':>14} ")
-                continue
-            mean = float(np.exp(np.mean([np.log(getattr(row, name)) for row in these])))
-            best = sum(
-                min((row for row in rows if (row.operator, row.seed) == run), key=lambda row: getattr(row, name)).family
-                == family
-                for run in runs
-            )
-            said.append(f"{mean:8.2%}, {best:2}x ")
-        print(f"{family:30} {' '.join(said)} {np.mean([row.promised_corner for row in these]):+14.1%}")
-
-
-def _known(value: object) -> object:
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _each(seeds: Sequence[int], method: str, repeats: int) -> Iterator[list[Result]]:
-    for name in operator_names():
-        yield [row for seed in seeds for row in results(name, seed, method, repeats)]
+def _over_all(rows: Sequence[Row]) -> list[Row]:
+    """Return a row per family: geometric means over operators and seeds, and how often it was the best of a run."""
+    frame = pd.DataFrame(rows)
+    found = pd.DataFrame({"promised_corner": frame.groupby("family", sort=False)["promised_corner"].mean()})
+    for figure in ("rmse", "step_1", "inside", "corner"):
+        if np.isfinite(frame[figure]).all():
+            best = frame.loc[frame.groupby(["operator", "seed"])[figure].idxmin(), "family"].value_counts()
+            found[figure] = np.exp(np.log(frame[figure]).groupby(frame["family"]).mean())
+            found[f"{figure}_best"] = best.reindex(found.index, fill_value=0)
+    return list(found.reset_index().to_dict("records"))
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=5, help="how many")
-    parser.add_argument("--from-seed", type=int, default=1, help="the first")
+    parser = options(__doc__, seeds=5, first="--from-seed")
     parser.add_argument("--method", default="dsa", help="how sizes are sampled: dsa, or fssa-2 to fssa-5")
     parser.add_argument("--repeats", type=int, default=REPEATS, help="of the cross-validation")
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
-    wanted = parser.parse_args(arguments)
-    seeds = range(wanted.from_seed, wanted.from_seed + wanted.seeds)
-    rows: list[Result] = []
-    for of_operator in _each(seeds, wanted.method, wanted.repeats):
+    asked = parser.parse_args(arguments)
+    seeds, rows = seeds_of(asked), list[Row]()
+    for name in operator_names():
+        of_operator = [row for seed in seeds for row in results(name, seed, asked.method, asked.repeats)]
         rows += of_operator
-        if not wanted.json:
-            _print_operator(of_operator)
-    if wanted.json:
-        print(json.dumps([{name: _known(value) for name, value in asdict(row).items()} for row in rows]))
-    else:
-        _print_all(rows)
-        print(f"\n{len(FAMILIES)} families; {wanted.method}, seeds {seeds[0]} to {seeds[-1]}, {wanted.repeats} repeats")
+        if not asked.json:
+            print(f"\n{name}: {' or '.join(sorted({str(row['samples']) for row in of_operator}))} samples\n")
+            markdown(_by_family(of_operator))
+    if asked.json:
+        write_json(rows, indent=None)
+        return 0
+    print("\ngeometric means over operators and seeds, and how often a family was the best\n")
+    markdown(_over_all(rows))
+    print(f"\n{len(FAMILIES)} families; {asked.method}, seeds {seeds[0]} to {seeds[-1]}, {asked.repeats} repeats")
     return 0
 
 

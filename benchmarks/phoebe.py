@@ -7,13 +7,12 @@ those of conf/twins instead, and needs no data. Checkpoints every 10 s, eight fa
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from benchmarks.harness import Columns, Row, complain, grouped, markdown, options, seeds_of, spread, write_json
 from benchmarks.measured import DATA, phoebe
 from benchmarks.recovery_floor import with_floors
 from perdix.replay.asked import twin_and_trace
@@ -35,19 +34,16 @@ NEVER_S = 1e12  # in place of a recovery without an end
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=5)
+    parser = options(__doc__, seeds=5)
     parser.add_argument("--only", nargs="*", choices=list(JOBS), default=list(JOBS))
     parser.add_argument("--policies", default=POLICIES)
-    parser.add_argument("--first-seed", type=int, default=1)
     parser.add_argument("--forecaster", default="ensemble")
     parser.add_argument("--own-workload", action="store_true")
-    parser.add_argument("--json", action="store_true")
     asked = parser.parse_args(arguments)
     if not asked.own_workload and not DATA.exists():
         print("the measured workloads are not beside the project; give --own-workload", file=sys.stderr)
         return 2
-    rows: list[dict[str, object]] = []
+    rows: list[Row] = []
     failures = 0
     for job in asked.only:
         bounds = Bounds(minimum=1, maximum=24)
@@ -59,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             trace,
             parameters,
             bounds,
-            seeds=tuple(range(asked.first_seed, asked.first_seed + asked.seeds)),
+            seeds=tuple(seeds_of(asked)),
             hours=HOURS,
             peak_utilisation=trace.peak_utilisation,
             noise=trace.noise,
@@ -69,22 +65,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
             objectives=OBJECTIVES,
         )
         campaign = run_campaign(setup)
-        for failed in campaign.failed:
-            print(f"FAILED {failed.policy}, seed {failed.seed}: {failed.reason}", file=sys.stderr)
-        failures += len(campaign.failed)
-        found: dict[str, list[Played]] = {}
-        for replay in campaign.played:
-            found.setdefault(replay.outcome.policy, []).append(replay)
+        failures += complain(campaign.failed)
         table = [
             row_of(job, policy, [replay.outcome for replay in played])
             | {"least_error_pct": _least_error_pct(parameters, played)}
-            for policy, played in found.items()
+            for policy, played in grouped(campaign.played, lambda replay: replay.outcome.policy).items()
         ]
         rows += table
         if not asked.json:
             show(job, trace, table)
     if asked.json:
-        print(json.dumps(rows, indent=1))
+        write_json(rows)
     return 1 if failures else 0
 
 
@@ -99,30 +90,30 @@ def measured(job: str) -> Trace:
 
 def _least_error_pct(parameters: TwinParameters, played: Sequence[Played]) -> float | None:
     """Return the error of a predictor that knows all but the random draws; ``None`` where none is judged."""
-    least = [
-        floor
-        for recovery, floor in with_floors(parameters, played)
-        if recovery.cause == "failure" and floor is not None
-    ]
-    return _mean_pct(least)
+    return _mean_pct(
+        [
+            floor
+            for recovery, floor in with_floors(parameters, played)
+            if recovery.cause == "failure" and floor is not None
+        ]
+    )
 
 
-def row_of(job: str, policy: str, outcomes: Sequence[Outcome]) -> dict[str, object]:
+def row_of(job: str, policy: str, outcomes: Sequence[Outcome]) -> Row:
     """Return the figures of one policy over seeds."""
     failures = [recovery for outcome in outcomes for recovery in outcome.recoveries if recovery.cause == "failure"]
     whole = [failure for failure in failures if not failure.interrupted]
     taken_s = np.array([NEVER_S if recovery.true_s is None else recovery.true_s for recovery in whole])
     errors = [failure.error for failure in failures if failure.error is not None]
     every = [recovery.error for outcome in outcomes for recovery in outcome.recoveries if recovery.error is not None]
-    workers = np.array([outcome.average_workers for outcome in outcomes])
+    workers = [outcome.average_workers for outcome in outcomes]
     cost = [(outcome.profiling_worker_s or 0.0) / outcome.worker_s for outcome in outcomes]
     return {
         "job": job,
         "policy": policy,
         "seeds": len(outcomes),
-        "workers": float(workers.mean()),
-        "workers_sd": float(workers.std(ddof=1)) if len(workers) > 1 else 0.0,
-        "saved_pct": 100.0 * (1.0 - float(workers.mean()) / 24.0),
+        **spread("workers", workers),
+        "saved_pct": 100.0 * (1.0 - float(np.mean(workers)) / 24.0),
         "rescales": float(np.mean([outcome.rescales for outcome in outcomes])),
         "rescales_most": max(outcome.rescales for outcome in outcomes),
         "recovery_mean_s": _taken_s(taken_s, np.mean),
@@ -151,48 +142,29 @@ def _mean_pct(errors: Sequence[float]) -> float | None:
     return 100.0 * float(np.mean(errors)) if errors else None
 
 
-def _percent(pct: object) -> str:
-    return "-" if pct is None else f"{pct:.1f} %"
-
-
-def _recoveries(row: dict[str, object]) -> str:
+def _recoveries(row: Row) -> str:
     """Return mean, p90 and most in words."""
     figures = (row[f"recovery_{name}_s"] for name in ("mean", "p90", "most"))
     return " / ".join("never" if figure is None else f"{figure:.0f}" for figure in figures) if row["failures"] else "-"
 
 
-def show(job: str, trace: Trace, rows: Sequence[dict[str, object]]) -> None:
+def show(job: str, trace: Trace, rows: Sequence[Row]) -> None:
     """Print a table in Markdown."""
-    heads = (
-        "policy",
-        "workers",
-        "less than static-24",
-        "rescales (most)",
-        "recovery mean / p90 / most, s",
-        f"above {ALLOWED * TARGET_S:.0f} s",
-        "prediction off: failures (all)",
-        "knowing all but luck",
-        "p95 above 2 s",
-        "profiling, of the run's cost",
-    )
-    print(
-        f"\n{job}: {trace.name}, peak {trace.peak_utilisation:.0%} of 24 workers, {FAILURES} failures in {HOURS:g} h\n"
-    )
-    print("| " + " | ".join(heads) + " |\n|" + "---|" * len(heads))
-    for row in rows:
-        cells = (
-            f"{row['policy']}",
-            f"{row['workers']:.1f} +- {row['workers_sd']:.1f}",
-            f"{row['saved_pct']:.0f} %",
-            f"{row['rescales']:.0f} ({row['rescales_most']})",
-            _recoveries(row),
-            f"{row['late']} of {row['failures']}",
-            f"{_percent(row['error_pct'])} ({_percent(row['error_all_pct'])})",
-            _percent(row["least_error_pct"]),
-            f"{row['above_2s_pct']:.0f} %",
-            f"{row['profiling_pct']:.0f} %",
-        )
-        print("| " + " | ".join(cells) + " |", flush=True)
+    peak = f"peak {trace.peak_utilisation:.0%} of 24 workers"
+    print(f"\n{job}: {trace.name}, {peak}, {FAILURES} failures in {HOURS:g} h\n")
+    columns: Columns = {
+        "policy": "{policy}",
+        "workers": "{workers:.1f} +- {workers_sd:.1f}",
+        "less than static-24": "{saved_pct:.0f} %",
+        "rescales (most)": "{rescales:.0f} ({rescales_most})",
+        "recovery mean / p90 / most, s": _recoveries,
+        f"above {ALLOWED * TARGET_S:.0f} s": "{late} of {failures}",
+        "% off in prediction: failures (all)": "{error_pct:.1f} ({error_all_pct:.1f})",
+        "% off knowing all but luck": "{least_error_pct:.1f}",
+        "p95 above 2 s": "{above_2s_pct:.0f} %",
+        "profiling, of the run's cost": "{profiling_pct:.0f} %",
+    }
+    markdown(rows, columns)
 
 
 if __name__ == "__main__":

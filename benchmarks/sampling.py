@@ -14,17 +14,16 @@ each seed another operator of the same kind: cost, threads, live memory and work
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 
 import numpy as np
+import pandas as pd
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
+from benchmarks.harness import Row, grouped, markdown, options, seeds_of, write_json
 from perdix.models.sampling.course import rule_called
 from perdix.models.sampling.rows import OperatorSamples
 from perdix.profiling.sampling import sample_operator
@@ -38,27 +37,6 @@ METHODS = ("fssa-1", *FIXED, "dsa", "fssa-1 again")
 WITHIN, AT_MOST = 1.05, 0.60  # the figure: at most these multiples of the best step's error and samples
 VARIED = 0.15  # standard deviation of the log
 LUCK = 100  # seeds of methods lie so far apart
-
-
-@dataclass(frozen=True)
-class Result:
-    """One method on one operator with one seed.
-
-    ``samples``, ``failed``: sizes that became samples, and those that died.
-    ``rmse``, ``mae``, ``rmse_truth``, ``rmse_plane``: shares of the mean performance at the points of step 1.
-    ``core_h``: core-hours of sampling instances.
-    """
-
-    operator: str
-    method: str
-    seed: int
-    samples: int
-    failed: int
-    rmse: float
-    mae: float
-    rmse_truth: float
-    rmse_plane: float
-    core_h: float
 
 
 def sampled(operator: OperatorTwinParameters, method: str, seed: int) -> OperatorSamples:
@@ -98,8 +76,13 @@ def varied(operator: OperatorTwinParameters, seed: int) -> OperatorTwinParameter
     return OperatorTwinParameters.model_validate(document)
 
 
-def results(name: str, seed: int, *, vary: bool = False) -> list[Result]:
-    """Return every method's result on one operator, or on one of its kind."""
+def results(name: str, seed: int, *, vary: bool = False) -> list[Row]:
+    """Return every method's result on one operator, or on one of its kind.
+
+    ``samples``, ``failed``: sizes that became samples, and those that died.
+    ``rmse``, ``mae``, ``rmse_truth``, ``rmse_plane``: shares of the mean performance at the points of step 1.
+    ``core_h``: core-hours of sampling instances.
+    """
     operator = varied(load_operator(name), seed) if vary else load_operator(name)
     found = {method: sampled(operator, method, seed) for method in METHODS}
     x, reference = arrays(found["fssa-1"])
@@ -111,57 +94,49 @@ def results(name: str, seed: int, *, vary: bool = False) -> list[Result]:
     for method, result in found.items():
         model = forest(result, seed)
         predicted = model.predict(x)
-        rows.append(
-            Result(
-                name,
-                method,
-                seed,
-                len(result.samples),
-                len(result.failed),
-                _rmse(predicted - reference) / scale,
-                float(np.abs(predicted - reference).mean()) / scale,
-                _rmse(predicted - truth) / scale,
-                _rmse(model.predict(plane) - plane_truth) / scale,
-                result.core_s / 3600.0,
-            )
-        )
+        row = {"operator": name, "method": method, "seed": seed}
+        row |= {
+            "samples": len(result.samples),
+            "failed": len(result.failed),
+            "rmse": _rmse(predicted - reference) / scale,
+        }
+        row |= {
+            "mae": float(np.abs(predicted - reference).mean()) / scale,
+            "rmse_truth": _rmse(predicted - truth) / scale,
+        }
+        plane_rmse = _rmse(model.predict(plane) - plane_truth) / scale
+        rows.append(row | {"rmse_plane": plane_rmse, "core_h": result.core_s / 3600.0})
     return rows
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """DSA beside the best of the fixed steps on one operator, means over seeds."""
+def verdict(rows: Sequence[Row]) -> Row:
+    """Judge DSA on one operator's results beside the best of the fixed steps (2 to 5), means over seeds.
 
-    operator: str
-    best: str  # the fixed step of 2 to 5 with the least RMSE
-    # error, samples, tried: DSA's RMSE, number of samples, and number of sizes tried (samples and failures), in
-    # multiples of that step's
-    error: float
-    samples: float
-    tried: float
-    reached: bool  # whether both are within the figure
-    seeds_reached: int  # on how many seeds they are, each against the best step of that seed
-    error_of_reference: float
-    samples_of_reference: float
-
-
-def verdict(rows: Sequence[Result]) -> Verdict:
-    """Judge DSA on one operator's results."""
-    mean = {
-        m: np.mean([(row.rmse, row.samples, row.samples + row.failed) for row in rows if row.method == m], axis=0)
-        for m in METHODS
-    }
-    best = min(FIXED, key=lambda method: mean[method][0])
-    error, samples, tried = map(float, mean["dsa"] / mean[best])
-    seeds = sorted({row.seed for row in rows})
-    per_seed = [{row.method: row for row in rows if row.seed == seed} for seed in seeds]
+    ``error``, ``samples``, ``tried``: DSA's RMSE, number of samples, and number of sizes tried (samples and failures),
+    in multiples of that step's; ``reached``: whether both are within the figure; ``seeds_reached``: on how many seeds
+    they are, each against the best step of that seed.
+    """
+    frame = pd.DataFrame(rows).assign(tried=lambda found: found["samples"] + found["failed"])
+    mean = frame.groupby("method")[["rmse", "samples", "tried"]].mean()
+    best = mean.loc[list(FIXED), "rmse"].idxmin()
+    error, samples, tried = mean.loc["dsa"] / mean.loc[best]
     reached = 0
-    for row in per_seed:
-        step = min((row[method] for method in FIXED), key=lambda result: result.rmse)
-        reached += _within(row["dsa"].rmse / step.rmse, row["dsa"].samples / step.samples)
-    every = mean["dsa"] / mean["fssa-1 again"]
-    within = _within(error, samples)
-    return Verdict(rows[0].operator, best, error, samples, tried, within, reached, float(every[0]), float(every[1]))
+    for of_seed in grouped(rows, lambda row: row["seed"]).values():
+        row = {result["method"]: result for result in of_seed}
+        step = min((row[method] for method in FIXED), key=lambda result: result["rmse"])
+        reached += _within(row["dsa"]["rmse"] / step["rmse"], row["dsa"]["samples"] / step["samples"])
+    every = mean.loc["dsa"] / mean.loc["fssa-1 again"]
+    return {
+        "operator": rows[0]["operator"],
+        "best": best,
+        "error": error,
+        "samples": samples,
+        "tried": tried,
+        "reached": _within(error, samples),
+        "seeds_reached": reached,
+        "error_of_reference": every["rmse"],
+        "samples_of_reference": every["samples"],
+    }
 
 
 def _within(error: float, samples: float) -> bool:
@@ -172,54 +147,27 @@ def _rmse(errors: Values) -> float:
     return float(np.sqrt((errors**2).mean()))
 
 
-def _print(rows: Sequence[Result], verdicts: Sequence[Verdict], seeds: Sequence[int]) -> None:
-    print(
-        f"seeds {seeds[0]} to {seeds[-1]}; mean +/- standard deviation over seeds; errors in % of the mean performance"
-    )
-    heads = f"{'operator':9} {'method':13} {'samples':>11} {'failed':>6} {'RMSE':>13} {'MAE':>13}"
-    print(f"{heads} {'truth':>6} {'plane':>6} core-h")
-    for judgement in verdicts:
-        for method in METHODS:
-            these = [row for row in rows if (row.operator, row.method) == (judgement.operator, method)]
-            figures = np.array([[getattr(row, name) for name in _FIGURES] for row in these])
-            (samples, failed, rmse, mae, truth, plane, core_h), spread = figures.mean(axis=0), figures.std(axis=0)
-            print(f"{judgement.operator:9} {method:13} {samples:5.1f} +/-{spread[0]:3.1f} {failed:6.1f} "
-                  f"{rmse:6.2%} +/-{100 * spread[2]:4.2f} {mae:6.2%} +/-{100 * spread[3]:4.2f} "
-                  f"{truth:6.2%} {plane:6.2%} {core_h:6.1f}")  # fmt: skip
-    print(f"\nDSA against the best fixed step of 2 to 5 (figure: error <= {WITHIN}, samples <= {AT_MOST}), "
-          "and against sampling every point again")  # fmt: skip
-    for judgement in verdicts:
-        said = "reached" if judgement.reached else "MISSED"
-        print(f"{judgement.operator:9} {judgement.best}: error x{judgement.error:.2f}, "
-              f"samples x{judgement.samples:.2f}, sizes tried x{judgement.tried:.2f}: {said}, "
-              f"on {judgement.seeds_reached} of {len(seeds)} seeds; "
-              f"every point: error x{judgement.error_of_reference:.2f}, "
-              f"samples x{judgement.samples_of_reference:.2f}")  # fmt: skip
-    error, samples = (float(np.exp(np.mean(np.log([getattr(o, n) for o in verdicts])))) for n in ("error", "samples"))
-    print(f"geometric mean over operators: error x{error:.2f}, samples x{samples:.2f}")
-
-
-_FIGURES = ("samples", "failed", "rmse", "mae", "rmse_truth", "rmse_plane", "core_h")
-
-
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=5, help="how many")
-    parser.add_argument("--from-seed", type=int, default=1, help="the first; rules were chosen on 1 to 5")
+    parser = options(__doc__, seeds=5, first="--from-seed")  # rules were chosen on 1 to 5
     parser.add_argument("--varied", action="store_true", help="each seed another operator of the same kind")
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
-    wanted = parser.parse_args(arguments)
-    seeds = list(range(wanted.from_seed, wanted.from_seed + wanted.seeds))
-    rows = [row for name in operator_names() for seed in seeds for row in results(name, seed, vary=wanted.varied)]
-    verdicts = [verdict([row for row in rows if row.operator == name]) for name in operator_names()]
-    if wanted.json:
-        print(
-            json.dumps(
-                {"results": [asdict(row) for row in rows], "verdicts": [asdict(judgement) for judgement in verdicts]}
-            )
-        )
-    else:
-        _print(rows, verdicts, seeds)
+    asked = parser.parse_args(arguments)
+    seeds = seeds_of(asked)
+    rows = [row for name in operator_names() for seed in seeds for row in results(name, seed, vary=asked.varied)]
+    verdicts = [verdict(mine) for mine in grouped(rows, lambda row: row["operator"]).values()]
+    if asked.json:
+        write_json({"results": rows, "verdicts": verdicts}, indent=None)
+        return 0
+    print(f"seeds {seeds[0]} to {seeds[-1]}; means, and standard deviations over seeds; errors: shares of the mean\n")
+    by_method = pd.DataFrame(rows).drop(columns="seed").groupby(["operator", "method"], sort=False)
+    markdown(by_method.mean().join(by_method.std(ddof=0), rsuffix="_sd").reset_index().to_dict("records"))
+    print(
+        f"\nDSA against the best fixed step (figure: error <= {WITHIN}, samples <= {AT_MOST}), and every point again\n"
+    )
+    markdown(verdicts)
+    error, samples = (
+        float(np.exp(np.mean(np.log([each[name] for each in verdicts])))) for name in ("error", "samples")
+    )
+    print(f"\ngeometric mean over operators: error x{error:.2f}, samples x{samples:.2f}")
     return 0
 
 
