@@ -10,9 +10,7 @@ again, and the exit status is then 1.
 
 from __future__ import annotations
 
-import argparse
 import gzip
-import json
 import random
 import sys
 import tempfile
@@ -21,13 +19,14 @@ import traceback
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 
 from benchmarks.export_forms import ALL_FORMS, write_exports
+from benchmarks.harness import options, write_json
 from perdix.telemetry.exports.naming import Hint
 from perdix.telemetry.exports.records import Limits
 from perdix.telemetry.queries import SeriesMap, load_series_map
@@ -183,16 +182,14 @@ _STEPS: tuple[Step, ...] = (_replace, _replace, _insert, _insert, _flip, _flip, 
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options(__doc__)
     parser.add_argument("--count", type=int, default=COUNT)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--json", action="store_true")
     given = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
         result = mutations(given.count, given.seed, Path(folder))
     if given.json:
-        json.dump(asdict(result), sys.stdout, indent=2)
-        print()
+        write_json(vars(result))  # asdict makes another thing of a Counter
     else:
         for failure in result.failures[:20]:
             print(f"mutation {failure.number} of {failure.file}:\n{failure.problem}")
