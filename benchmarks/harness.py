@@ -14,6 +14,7 @@ from string import Formatter
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from perdix.cli.output import plain
 from perdix.replay.side_by_side import Failed
@@ -52,6 +53,11 @@ def shown(value: object) -> str:
     if not isinstance(value, float):
         return "-" if value is None else str(value)
     return f"{value:,.0f}" if abs(value) >= 1e3 else f"{value:.4g}"
+
+
+def records(frame: pd.DataFrame) -> list[Row]:
+    """Return the rows of a frame."""
+    return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
 
 
 def markdown(rows: Iterable[Any], columns: Columns | None = None) -> None:

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from benchmarks.harness import Row, markdown, options, seeds_of, write_json
+from benchmarks.harness import Row, markdown, options, records, seeds_of, write_json
 from benchmarks.sampling import sampled
 from perdix.models.performance.cross_validation import REPEATS, Errors, best_parameters, held_out_rates
 from perdix.models.performance.families import FAMILIES, SUPPORT_VECTORS, Family, Parameters, family_of
@@ -168,7 +168,7 @@ def _by_family(rows: Sequence[Row]) -> list[Row]:
     by_family = frame.groupby("family", sort=False)
     searched = by_family["parameters"].agg(lambda found: "; ".join(sorted({str(each) for each in found if each})))
     means = by_family[FIGURES].mean().assign(chosen=by_family["chosen"].sum(), searched=searched)
-    return list(means.reset_index().to_dict("records"))
+    return records(means.reset_index())
 
 
 def _over_all(rows: Sequence[Row]) -> list[Row]:
@@ -180,7 +180,7 @@ def _over_all(rows: Sequence[Row]) -> list[Row]:
             best = frame.loc[frame.groupby(["operator", "seed"])[figure].idxmin(), "family"].value_counts()
             found[figure] = np.exp(np.log(frame[figure]).groupby(frame["family"]).mean())
             found[f"{figure}_best"] = best.reindex(found.index, fill_value=0)
-    return list(found.reset_index().to_dict("records"))
+    return records(found.reset_index())
 
 
 def main(arguments: list[str] | None = None) -> int:

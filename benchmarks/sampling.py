@@ -23,7 +23,7 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
-from benchmarks.harness import Row, grouped, markdown, options, seeds_of, write_json
+from benchmarks.harness import Row, grouped, markdown, options, records, seeds_of, write_json
 from perdix.models.sampling.course import rule_called
 from perdix.models.sampling.rows import OperatorSamples
 from perdix.profiling.sampling import sample_operator
@@ -119,7 +119,7 @@ def verdict(rows: Sequence[Row]) -> Row:
     frame = pd.DataFrame(rows).assign(tried=lambda found: found["samples"] + found["failed"])
     mean = frame.groupby("method")[["rmse", "samples", "tried"]].mean()
     best = mean.loc[list(FIXED), "rmse"].idxmin()
-    error, samples, tried = mean.loc["dsa"] / mean.loc[best]
+    error, samples, tried = map(float, mean.loc["dsa"] / mean.loc[best])
     reached = 0
     for of_seed in grouped(rows, lambda row: row["seed"]).values():
         row = {result["method"]: result for result in of_seed}
@@ -159,7 +159,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     print(f"seeds {seeds[0]} to {seeds[-1]}; means, and standard deviations over seeds; errors: shares of the mean\n")
     by_method = pd.DataFrame(rows).drop(columns="seed").groupby(["operator", "method"], sort=False)
-    markdown(by_method.mean().join(by_method.std(ddof=0), rsuffix="_sd").reset_index().to_dict("records"))
+    markdown(records(by_method.mean().join(by_method.std(ddof=0), rsuffix="_sd").reset_index()))
     print(
         f"\nDSA against the best fixed step (figure: error <= {WITHIN}, samples <= {AT_MOST}), and every point again\n"
     )
