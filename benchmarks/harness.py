@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import gc
 import json
-import resource
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from string import Formatter
 from typing import Any
 
@@ -109,22 +106,3 @@ def seconds(work: Callable[[], object], clock: Callable[[], float] = time.perf_c
     began_s = clock()
     work()
     return clock() - began_s
-
-
-def in_turns(works: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, list[float]]:
-    """Return the seconds of some works, one after the other again and again: the first time, and then the repeats."""
-    times: dict[str, list[float]] = {name: [] for name in works}
-    for _ in range(repeats + 1):
-        for name, work in works.items():
-            times[name].append(seconds(work))
-    return times
-
-
-def resident_mib(process: str = "self") -> float:
-    """Return the memory of a process as Linux reports it; NaN elsewhere."""
-    gc.collect()
-    try:
-        pages = int(Path(f"/proc/{process}/statm").read_text(encoding="ascii").split()[1])
-    except OSError:
-        return float("nan")
-    return pages * resource.getpagesize() / 2**20
