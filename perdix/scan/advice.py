@@ -60,6 +60,7 @@ class Advice:
     perdix: WithPerdix
     confidence: Confidence
     why: str
+    too_small: bool  # whether the objective asks for more workers than run, all the time or at times
     notes: tuple[str, ...]
 
     @property
@@ -122,6 +123,7 @@ def advise(
         perdix,
         confidence(learned, fixed.workers, weighed.doubt(kind)),
         weighed.why(kind),
+        weighed.too_small(kind),
         (*job.notes, *_assumed(learned), *learned.notes),
     )
 
@@ -169,6 +171,15 @@ class _Weighed:
         return late if self.fixed.held and late > self.objectives.error_budget else 0.0
 
     @property
+    def late_for_few(self) -> bool:
+        """Whether the objective is not held today for want of workers, which a fixed size would have."""
+        return self.too_late_now and self.fixed.held and self.late_otherwise == 0.0
+
+    def too_small(self, kind: Kind) -> bool:
+        """Return whether a job has too few workers today, all the time or at times."""
+        return kind != "keep" and (self.late_for_few or self.fixed.workers > self.learned.peak_workers)
+
+    @property
     def enough_now(self) -> bool:
         """Whether what runs is known to be enough although the best fixed size has more workers."""
         more = self.fixed.workers > (1.0 + SAME) * self.learned.average_workers
@@ -180,7 +191,8 @@ class _Weighed:
         follows = perdix.method != "not needed" and perdix.average_workers <= WORTH * fixed.workers
         if follows and (perdix.late_share <= self.objectives.error_budget or not fixed.held):
             return "perdix" if perdix.average_workers < (1.0 - SAME) * now or self.too_late_now else "keep"
-        return "keep" if self.enough_now or abs(fixed.workers - now) <= SAME * now else "fixed"
+        about = abs(fixed.workers - now) <= SAME * now and not self.late_for_few
+        return "keep" if self.enough_now or about else "fixed"
 
     def doubt(self, kind: Kind) -> str:
         """Return what that was measured contradicts what was learned; empty where nothing does."""
@@ -230,9 +242,8 @@ class _Weighed:
         """Return why that is advised where the best fixed size holds the objective."""
         load = self.learned.load.per_s
         peak, mean, fixed = float(np.nanmax(load)), float(np.nanmean(load)), workers(self.fixed.workers)
-        if self.fixed.workers > self.learned.peak_workers and kind != "keep":
-            late = f"late in {self.late_now:.0%} of the time, " if self.too_late_now else ""
-            return f"too small today: {late}{fixed} would hold the objective"
+        if self.too_small(kind):
+            return self._why_too_small()
         if kind == "perdix":
             return (
                 f"the load has a mean of {per_s(mean)} and a peak of {per_s(peak)}: a fixed size is made for the peak, "
@@ -249,6 +260,16 @@ class _Weighed:
         if self.perdix.method == "not needed":
             return f"{fixed} {carry} {carried} and {are} needed nearly always, so no rescaling pays"
         return f"{fixed} {carry} {carried}, and rescaling would save little more"
+
+    def _why_too_small(self) -> str:
+        """Return why more workers are advised than run, all the time or at times, and what following would take."""
+        at_times = "" if self.fixed.workers > self.learned.peak_workers else " at times"
+        late = f"late in {self.late_now:.1%} of the time, " if self.too_late_now else ""
+        why = f"too small{at_times} today: {late}{workers(self.fixed.workers)} all the time would hold the objective"
+        if self.perdix.method == "not needed":
+            return f"{why}, and rescaling would save little more"
+        takes = f"perdix would take {self.perdix.average_workers:.1f} workers on average"
+        return f"{why}; {takes} and be late in {self.perdix.late_share:.1%}"
 
     def _carried(self, peak: float) -> str:
         """Return what the best fixed size carries: its peak may wait within the error budget."""

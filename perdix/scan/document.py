@@ -125,9 +125,7 @@ def _summary(scan: Scan) -> dict[str, Any]:
         "workers_now": now,
         "workers_advised": then,
         "cost_now_per_month": cost_per_month(now, scan.price),
-        "too_small": sum(
-            advice.fixed.workers > advice.peak_workers_now and advice.saved_workers < 0 for advice in advised
-        ),
+        "too_small": sum(advice.too_small for advice in advised),
         **_saved(now - then, scan.price),
         "well_known": _saved(
             sum(advice.saved_workers for advice in advised if advice.confidence.grade in WELL_KNOWN), scan.price

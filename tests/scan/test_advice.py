@@ -351,3 +351,39 @@ def test_one_worker_is_one_in_a_doubt():
         )
     )
     assert found.confidence.reason == "1 worker is not late today, and by what was learned it would be"
+
+
+def late_by_a_worker_less(late_share=0.09):
+    """8 workers hold 750/s; it runs with 8 but for a tenth of the time with 7, and is late then."""
+    few = np.arange(1_440) < late_share * 1_440
+    of = learned(load(lambda hours: 750.0 + 0.0 * hours), latency_ms=np.where(few, 9_000.0, 700.0))
+    return replace(of, workers=np.where(few, 7.0, 8.0))
+
+
+def test_lateness_is_never_hidden_behind_about_what_it_needs():
+    found = advised(late_by_a_worker_less())
+    assert found.fixed.workers - found.average_workers_now < 0.05 * found.average_workers_now
+    assert (found.kind, found.workers) == ("fixed", 8.0)
+    assert found.why == (
+        "too small at times today: late in 9.0% of the time, 8 workers all the time would hold the objective, "
+        "and rescaling would save little more"
+    )
+    assert found.late_share <= 0.05
+    assert told(judged(of=late_by_a_worker_less()))["summary"]["too_small"] == 1
+
+
+def test_lateness_within_the_budget_is_about_what_it_needs():
+    found = advised(late_by_a_worker_less(0.04))
+    assert found.kind == "keep"
+    assert not found.too_small
+
+
+def test_a_job_that_is_late_and_follows_badly_is_said_to_be_too_small_with_what_perdix_takes():
+    """Its load swings; it has what it needs on average, but late at its peaks."""
+    swings = load(daily)
+    late = np.asarray(swings.per_s) > 900.0
+    of = replace(learned(swings, latency_ms=np.where(late, 9_000.0, 700.0)), workers=np.where(late, 8.0, 11.0))
+    found = advised(of)
+    assert found.kind == "perdix"
+    assert found.why.startswith("too small at times today: late in ")
+    assert f"perdix would take {found.perdix.average_workers:.1f} workers on average and be late in" in found.why
