@@ -34,8 +34,9 @@ def write_csv(path: Path, document: Mapping[str, Any]) -> None:
     """Write the table; what is not known is empty. Raises ``OSError`` when that cannot be."""
     with path.open("w", encoding="utf-8", newline="") as stream:
         writer = csv.writer(stream)
-        writer.writerow(COLUMNS)
-        writer.writerows([_cell(row, keys) for keys in COLUMNS.values()] for row in document["jobs"])
+        writer.writerow([*COLUMNS, "currency"])
+        currency = _cell(document, ("price", "currency"))
+        writer.writerows([*(_cell(row, keys) for keys in COLUMNS.values()), currency] for row in document["jobs"])
 
 
 def _cell(row: Mapping[str, Any], keys: tuple[str, ...]) -> object:

@@ -58,6 +58,14 @@ def test_the_csv_holds_a_row_per_job_and_no_formula(tmp_path):
     assert rows[0]["fixed_workers"] == "6"
     assert rows[1]["job"] == "'=cmd()"
     assert rows[1]["fixed_workers"] == ""
+    assert list(rows[0])[-1] == "currency"
+    assert rows[0]["currency"] == "", "without a price"
+
+
+def test_the_csv_says_in_which_currency_its_costs_are(tmp_path):
+    write_csv(tmp_path / "t.csv", told(ORDERS, unjudged(), price=EURO))
+    with (tmp_path / "t.csv").open() as stream:
+        assert [row["currency"] for row in csv.DictReader(stream)] == ["EUR", "EUR"]
 
 
 class TestPage:
