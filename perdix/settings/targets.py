@@ -94,7 +94,8 @@ TargetSettings = Annotated[
     Discriminator(
         _kind,
         custom_error_type="unknown_kind",
-        custom_error_message="the kind of a target is one of advisory, twin, flink, kubernetes",
+        custom_error_message="the kind of a target is one of {known}",
+        custom_error_context={"known": "advisory, twin, flink, kubernetes"},
     ),
 ]
 

@@ -84,6 +84,10 @@ def _explain(path: Path, document: Any, model: type[BaseModel], item: Any) -> st
         known = _fields_at(model, location[:-1], document)
         fix = meant(str(location[-1]), known, f"known keys: {', '.join(sorted(known))}")
         return f"{path}:{line}: unknown key '{name}'; {fix}"
+    if item["type"] == "unknown_kind" and isinstance(item["input"], dict):
+        line, kind, known = _line_of(document, (*location, "kind")), item["input"]["kind"], item["ctx"]["known"]
+        fix = meant(str(kind), known.split(", "), f"known: {known}")
+        return f"{path}:{line}: unknown kind {without_user(quoted(kind))} of '{name}'; {fix}"
     if item["type"] == "missing":
         return f"{path}:{line}: '{name}' is missing; add it"
     message = _IN_OUR_WORDS.get(item["type"], item["msg"].removeprefix("Value error, "))
