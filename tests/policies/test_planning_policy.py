@@ -1,6 +1,7 @@
 """The policy perdix, one situation at a time."""
 
 import math
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -420,3 +421,10 @@ def test_what_runs_outside_the_bounds_is_left_for_that(situate):
     decision = decide(situate, load=3_500.0, scale_out=9, bounds=(1, 8), capacities=CAPACITIES)
     assert decision.scale_out <= 8
     assert decision.candidates[-1].rejected_by == "the bounds do not allow it"
+    assert re.search(r", 9 workers for [^,;]*, which is more than the bounds allow;", decision.sentence)
+
+
+def test_what_runs_below_the_bounds_is_left_for_that(situate):
+    decision = decide(situate, load=1_500.0, scale_out=2, bounds=(4, 8), capacities=CAPACITIES)
+    assert decision.scale_out >= 4
+    assert re.search(r", 2 workers for [^,;]*, which is fewer than the bounds allow;", decision.sentence)

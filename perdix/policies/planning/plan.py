@@ -78,6 +78,9 @@ class Plan:
             goes = f"The load stays at {per_s(now_per_s)} or below for {minutes} minutes"
         late = f"{goes_to} would be late for {seconds(float(self.found.late_s[self.chosen]))} of it"
         against = f", {workers(situation.scale_out)} for {seconds(float(self.found.late_s[self.runs]))}"
+        if not situation.bounds.minimum <= situation.scale_out <= situation.bounds.maximum:
+            than = "more" if situation.scale_out > situation.bounds.maximum else "fewer"
+            against = f"{against}, which is {than} than the bounds allow"
         compared = against if self.chosen != self.runs else ""
         tries = f"; no size is sure to catch up, {goes_to} most likely" if self.tries else ""
         if self.beyond:
