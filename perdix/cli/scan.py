@@ -321,7 +321,11 @@ def _sentence(found: Mapping[str, Any]) -> str:
     if not summary["judged"]:
         return f"{judged} What each lacks stands in its row."
     if all(row["advice"] in {None, "keep"} for row in found["jobs"]):
-        return f"{judged} {BRACKETS} Nothing is advised: what runs is about what is needed."
+        late = sum(row["advice"] is not None and row["late_share"] > found["error_budget"] for row in found["jobs"])
+        but = (
+            f", but {counted(late, 'job')} {'is' if late == 1 else 'are'} late more than allowed: why stands in its row"
+        )
+        return f"{judged} {BRACKETS} Nothing is advised{but if late else ': what runs is about what is needed'}."
     saved, worker_h = summary["saved_cost_per_month"], summary["saved_worker_h_per_month"]
     saves = saves_in_words(worker_h, "worker-hours")
     if saved is not None:

@@ -84,7 +84,10 @@ def test_where_nothing_is_advised_nothing_is_called_saved(outputs):
     found, _ = outputs
     assert "is advised: it saves" in _sentence(found)
     kept = {**found, "jobs": [{**row, "advice": "keep"} for row in found["jobs"]]}
-    assert _sentence(kept).endswith("Nothing is advised: what runs is about what is needed.")
+    in_time = {**kept, "jobs": [{**row, "late_share": 0.0} for row in kept["jobs"]]}
+    assert _sentence(in_time).endswith("Nothing is advised: what runs is about what is needed.")
+    late = {**kept, "jobs": [{**row, "late_share": 0.3} for row in kept["jobs"]]}
+    assert _sentence(late).endswith("Nothing is advised, but 1 job is late more than allowed: why stands in its row.")
 
 
 def test_files_are_written_and_a_job_file_is_one_that_the_controller_accepts(outputs):
