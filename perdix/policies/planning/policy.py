@@ -40,6 +40,7 @@ from perdix.settings.replacing import replace
 from perdix.settings.strict import Strict
 from perdix.telemetry.window import Values
 
+LASTS = 15  # minutes for which a load is there that is no burst
 WORTH_S = 120.0  # of the busy workers: what a plan that gives back must save besides
 LEAST_TAIL_S, TAIL_S = 60.0, 3_600.0  # how long the time after the course counts
 ALMOST = 0.01  # share of the minutes by which a size may be late more often than the largest
@@ -211,13 +212,13 @@ def _late_since(situation: Situation, counted_s: float | None, longest_s: float)
 
 
 def _busy(situation: Situation) -> float:
-    """Return how many workers the load keeps busy on average over the last hours, half a worker at least.
+    """Return how many workers the load keeps busy on average over the last hours or minutes, half a worker at least.
 
     Not those of this minute: a second that is late in a quiet hour, or in a burst, spends as much of the budget as any
     other.
     """
     minutes = situation.minutes[np.isfinite(situation.minutes)]
-    usual = float(minutes.mean()) if len(minutes) else situation.workload_per_s
+    usual = max(minutes.mean(), minutes[-LASTS:].mean()) if len(minutes) else situation.workload_per_s
     return max(busy_workers(situation, usual), 0.5)
 
 
