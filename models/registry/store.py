@@ -101,25 +101,34 @@ class Registry:
                 _log.warning("%s version %d was not removed: %s", name, version, type(error).__name__)
 
     def _forget_runs(self, client: Any, newest: Publication) -> None:
-        """Remove the runs of trainings of long before the newest one, but for those that led to a version there is."""
+        """Remove the runs of trainings of long before the newest one, but for those that led to a version there is.
+
+        A run that is being written stays too: its version is registered last.
+        """
         kept = {version.run_id for version in self._versions(client, newest.name)}
         before_ms = int((newest.started_at_s - self.RUNS_S) * 1_000)
         experiment_ids = [self._experiment_id(client, newest.name)]
         trainings = client.search_runs(
             experiment_ids,
-            f"tags.`perdix.role` = 'training' and attributes.start_time < {before_ms}",
+            f"tags.`perdix.role` = 'training' and attributes.start_time < {before_ms} "
+            "and attributes.status != 'RUNNING'",
             order_by=["attributes.start_time ASC"],
             max_results=len(kept) + AT_ONCE,
         )
-        for training in [run for run in trainings if run.info.run_id not in kept][:AT_ONCE]:
-            run_id = training.info.run_id
-            if client.search_model_versions(f"run_id='{run_id}'"):
-                continue  # somebody registered it under a name of their own
-            nested = client.search_runs(experiment_ids, f"tags.`mlflow.parentRunId` = '{run_id}'")
-            for run in (*nested, training):  # last: what cannot be removed now is found through it again
-                with suppress(Exception):  # files that their store does not give up now, ``mlflow gc`` removes
-                    self._store(run.info.artifact_uri).delete_artifacts()
-                client.delete_run(run.info.run_id)
+        for run_id in [run.info.run_id for run in trainings if run.info.run_id not in kept][:AT_ONCE]:
+            try:
+                self._forget_run(client, experiment_ids, run_id)
+            except Exception as error:  # one that cannot be removed keeps no other
+                _log.warning("run %s was not removed: %s", run_id, type(error).__name__)
+
+    def _forget_run(self, client: Any, experiment_ids: list[str], run_id: str) -> None:
+        if client.search_model_versions(f"run_id='{run_id}'"):
+            return  # somebody registered it under a name of their own
+        nested = client.search_runs(experiment_ids, f"tags.`mlflow.parentRunId` = '{run_id}'")
+        for run in (*nested, client.get_run(run_id)):  # last: what cannot be removed now is found through it again
+            with suppress(Exception):  # files that their store does not give up now, ``mlflow gc`` removes
+                self._store(run.info.artifact_uri).delete_artifacts()
+            client.delete_run(run.info.run_id)
 
     def record(self, comparison: Comparison) -> Recorded:
         """Record things that were compared on the same data; registers nothing.

@@ -230,6 +230,41 @@ def test_runs_of_old_trainings_are_removed_with_what_they_logged_but_for_those_o
     assert nested(client, champion, "job").keys() == {"orders"}
 
 
+def test_a_run_that_is_being_written_is_kept_however_old_it_is(registry: Registry, client, publication) -> None:
+    experiment = client.get_experiment_by_name(FORECAST).experiment_id
+    tags = {"perdix.role": "training"}
+    written = client.create_run(experiment, start_time=int(STARTED_S * 1_000), tags=tags).info.run_id
+    failed = client.create_run(experiment, start_time=int(STARTED_S * 1_000), tags=tags).info.run_id
+    client.set_terminated(failed, "FAILED")
+    registry.publish(publication(started_at_s=STARTED_S + 31 * 86_400))
+    left = {run.info.run_id for run in client.search_runs([experiment])}
+    assert (written in left, failed in left) == (True, False)
+
+
+def test_an_old_run_that_cannot_be_removed_keeps_no_other(
+    registry: Registry, client, publication, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    experiment = client.get_experiment_by_name(FORECAST).experiment_id
+    held, other = (
+        client.create_run(experiment, start_time=int(STARTED_S * 1_000) + n, tags={"perdix.role": "training"})
+        for n in range(2)
+    )
+    for run in (held, other):
+        client.set_terminated(run.info.run_id, "FAILED")
+    remove = type(client).delete_run
+
+    def refuse(self, run_id: str) -> None:
+        if run_id == held.info.run_id:
+            raise RuntimeError("refused")
+        remove(self, run_id)
+
+    monkeypatch.setattr(type(client), "delete_run", refuse)
+    registry.publish(publication(started_at_s=STARTED_S + 31 * 86_400))
+    left = {run.info.run_id for run in client.search_runs([experiment])}
+    assert (held.info.run_id in left, other.info.run_id in left) == (True, False)
+    assert f"run {held.info.run_id} was not removed: RuntimeError" in caplog.text
+
+
 def artifact_of(client, version: int) -> Path:
     location = client.get_model_version_download_uri(FORECAST, str(version))
     return Path(unquote(urlsplit(location).path)) / "artifacts" / "fleet.parquet"
