@@ -322,9 +322,8 @@ def _sentence(found: Mapping[str, Any]) -> str:
         return f"{judged} What each lacks stands in its row."
     if all(row["advice"] in {None, "keep"} for row in found["jobs"]):
         late = sum(row["advice"] is not None and row["late_share"] > found["error_budget"] for row in found["jobs"])
-        but = (
-            f", but {counted(late, 'job')} {'is' if late == 1 else 'are'} late more than allowed: why stands in its row"
-        )
+        are, stands = ("is", "its row") if late == 1 else ("are", "their rows")
+        but = f", but {counted(late, 'job')} {are} late more than allowed: why stands in {stands}"
         return f"{judged} {BRACKETS} Nothing is advised{but if late else ': what runs is about what is needed'}."
     saved, worker_h = summary["saved_cost_per_month"], summary["saved_worker_h_per_month"]
     saves = saves_in_words(worker_h, "worker-hours")
