@@ -8,6 +8,9 @@ from numpy.typing import ArrayLike
 from perdix.models.forecasting.contract import Forecast
 from perdix.telemetry.window import Values
 
+CLOSE_TO_ZERO_S = 1.0  # the paper's: the step after which the job counts as caught up
+MOST_STEPS = 10_000
+
 
 def predict_recoveries_s(
     forecast: Forecast,
@@ -111,10 +114,6 @@ def _known(name: str, value: float) -> float:
     if not math.isfinite(value) or value < 0:
         raise ValueError(f"{name} must be finite and not negative to predict a recovery, found {value}")
     return value
-
-
-CLOSE_TO_ZERO_S = 1.0  # the paper's: the step after which the job counts as caught up
-MOST_STEPS = 10_000
 
 
 def geometric_recoveries_s(
