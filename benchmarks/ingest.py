@@ -19,7 +19,6 @@ import argparse
 import json
 import statistics
 import tempfile
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -27,6 +26,7 @@ from pathlib import Path
 import duckdb
 import numpy as np
 
+from benchmarks.harness import seconds
 from perdix.settings.home import Home
 from perdix.telemetry.ingest import ingest
 from perdix.telemetry.lake import Lake
@@ -62,12 +62,6 @@ def write_document(path: Path, seed: int) -> None:
         result.append({"metric": labels, "values": list(zip(times.tolist(), texts, strict=True))})
     document = {"status": "success", "data": {"resultType": "matrix", "result": result}}
     path.write_text(json.dumps(document, separators=(",", ":")), encoding="utf-8")
-
-
-def seconds(work: Callable[[], object]) -> float:
-    began = time.perf_counter()
-    work()
-    return time.perf_counter() - began
 
 
 def measure(files: int, cores: int, repeats: int) -> list[dict[str, float]]:

@@ -20,7 +20,6 @@ import argparse
 import json
 import statistics
 import tempfile
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -31,6 +30,7 @@ import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from benchmarks.harness import seconds
 from perdix.assets.expectation_suite import Suite, load_suite
 from perdix.assets.expectations import ExpectationOutcome, run_suite
 from perdix.assets.judged_frames import MOST_ROWS_IN_MEMORY, judged_frame
@@ -106,8 +106,8 @@ def measure(rows: int, cores: int, repeats: int) -> dict[str, Any]:
         written = write_day(root / "day.jsonl", rows)
         spark = spark_session(Home(root / "home").make(), f"local[{cores}]")
         lakes = [Lake(root / f"lake-{number}") for number in range(1 + repeats)]  # a new one each: nothing is known yet
-        ingests = [_seconds(partial(ingest, spark, lake, [root / "day.jsonl"], "benchmark")) for lake in lakes]
-        imported = _seconds(lambda: __import__("great_expectations"))
+        ingests = [seconds(partial(ingest, spark, lake, [root / "day.jsonl"], "benchmark")) for lake in lakes]
+        imported = seconds(lambda: __import__("great_expectations"))
         times = _in_turns(spark, lakes[-1], suite, repeats)
         spark.stop()
     warm = {name: statistics.median(taken[1:]) for name, taken in times.items()}
@@ -146,14 +146,8 @@ def _in_turns(spark: SparkSession, lake: Lake, suite: Suite, repeats: int) -> di
     times: dict[str, list[float]] = {name: [] for name in works}
     for _ in range(repeats + 1):
         for name, work in works.items():
-            times[name].append(_seconds(work))
+            times[name].append(seconds(work))
     return times
-
-
-def _seconds(work: Callable[[], object]) -> float:
-    began = time.perf_counter()
-    work()
-    return time.perf_counter() - began
 
 
 def main() -> None:
