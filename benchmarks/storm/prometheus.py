@@ -10,6 +10,7 @@ import gzip
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -30,8 +31,7 @@ from perdix.telemetry.series import Series
 from perdix.twin.emission import emit
 from perdix.twin.living import LivingTwin, SimulatedClock
 from perdix.twin.prometheus_api import query_range
-from perdix.twin.promql import Matcher
-from perdix.twin.promql_evaluation import NAME
+from perdix.twin.promql import NAME, Matcher, meant
 
 LARGEST_BYTES = 2 * MIB  # that a client takes here
 RAW = {
@@ -53,22 +53,23 @@ class Scraped(LivingTwin):
     deployments: Mapping[str, Deployment]
     faults: Faults
     true_s: Callable[[], float]
-    _read: dict[str, tuple[tuple[Any, ...], float, list[Series]]] = field(default_factory=dict)
+    _read: dict[str, tuple[tuple[Any, ...], float, Mapping[str, Sequence[Series]]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         super().__init__({}, SimulatedClock(0.0))
 
     def series(self, matchers: tuple[Matcher, ...], from_s: float, to_s: float) -> list[Series]:
         """Return the series that all ``matchers`` mean, with samples up to ``to_s``."""
-        return [
-            kept
-            for name in self.deployments
-            for series in self._of(name, from_s)
-            if all(m.matches(series.metric if m.label == NAME else series.labels.get(m.label, "")) for m in matchers)
-            for kept in _until(series, to_s)
-        ]
+        metric = next((matcher.value for matcher in matchers if (matcher.label, matcher.op) == (NAME, "=")), None)
+        found = []
+        for name in self.deployments:
+            every = self._of(name, from_s)
+            asked = chain.from_iterable(every.values()) if metric is None else every.get(metric, ())
+            found += [series for series in asked if meant(matchers, series.metric, series.labels)]
+        return [kept for series in found for kept in _until(series, to_s)]
 
-    def _of(self, name: str, from_s: float) -> list[Series]:
+    def _of(self, name: str, from_s: float) -> Mapping[str, Sequence[Series]]:
+        """Return the series of one job by metric."""
         true_s, given = self.true_s(), self.faults(name)
         key = (true_s, tuple(given))
         read = self._read.get(name)
@@ -79,7 +80,10 @@ class Scraped(LivingTwin):
             series = emit(deployment.twin, SCRAPING, names="flink", from_s=early_s, to_s=true_s + 1e-3)
             for fault, began_s in given:
                 series = through(replace(fault, what=RAW.get(fault.what, fault.what)), began_s, true_s, series)
-            read = self._read[name] = key, early_s, series
+            by_metric: dict[str, list[Series]] = {}
+            for each in series:
+                by_metric.setdefault(each.metric, []).append(each)
+            read = self._read[name] = key, early_s, by_metric
         return read[2]
 
 

@@ -9,8 +9,7 @@ from perdix.twin.emission import Scraping, scrape
 from perdix.twin.exposition import expose
 from perdix.twin.job import JobTwin
 from perdix.twin.parameters import TwinParameters
-from perdix.twin.promql import Matcher
-from perdix.twin.promql_evaluation import NAME
+from perdix.twin.promql import Matcher, meant
 from perdix.twin.tending import tend
 
 KEEP_S = 3 * 86_400
@@ -120,14 +119,7 @@ class LivingTwin:
             self.advance()
             found = []
             for name, twin in self._jobs.items():
-                wanted = [
-                    entry
-                    for entry in self._exposed[name]
-                    if all(
-                        matcher.matches(entry.metric if matcher.label == NAME else entry.labels.get(matcher.label, ""))
-                        for matcher in matchers
-                    )
-                ]
+                wanted = [entry for entry in self._exposed[name] if meant(matchers, entry.metric, entry.labels)]
                 found += scrape(twin, wanted, self.scraping, from_s=from_s, to_s=to_s)
             return found
 

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
+
+NAME: Final = "__name__"  # the label of a metric's name
 
 AGGREGATIONS: Final = frozenset({"sum", "avg", "min", "max", "count", "group"})
 FUNCTIONS: Final = frozenset(
@@ -37,7 +41,7 @@ class PromQLError(ValueError):
 
 @dataclass(frozen=True)
 class Matcher:
-    """``label op value``; the metric's name is the label ``__name__``."""
+    """``label op value``; the metric's name is the label :data:`NAME`."""
 
     label: str
     op: str
@@ -48,6 +52,14 @@ class Matcher:
         if self.op in {"=", "!="}:
             return (found == self.value) == (self.op == "=")
         return (re.fullmatch(self.value, found) is not None) == (self.op == "=~")
+
+
+def meant(matchers: tuple[Matcher, ...], metric: str, labels: Mapping[str, str]) -> bool:
+    """Whether all ``matchers`` mean a series."""
+    for matcher in matchers:
+        if not matcher.matches(metric if matcher.label == NAME else labels.get(matcher.label, "")):
+            return False
+    return True
 
 
 @dataclass(frozen=True)
@@ -97,6 +109,7 @@ class Binary:
 Expression = Selector | Number | Call | Aggregate | Binary
 
 
+@lru_cache(maxsize=1_000)  # a controller asks the same questions at every tick
 def parse(text: str) -> Expression:
     """Return the syntax tree of an expression. Raises :class:`PromQLError` naming the place."""
     if text.count("(") > MAXIMUM_NESTING:
@@ -192,7 +205,7 @@ class _Reader:
             return self._aggregate(name)
         if self._peek("("):
             return self._call(name)
-        return self._selector((Matcher("__name__", "=", name),))
+        return self._selector((Matcher(NAME, "=", name),))
 
     def _aggregate(self, name: str) -> Aggregate:
         grouping = self._grouping()

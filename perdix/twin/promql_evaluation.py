@@ -10,6 +10,7 @@ from perdix.telemetry.series import Series
 from perdix.telemetry.window import Values
 from perdix.twin.promql import (
     COMPARISONS,
+    NAME,
     SET_OPERATORS,
     Aggregate,
     Binary,
@@ -27,7 +28,6 @@ LOOKBACK_S = 300.0
 SAME_LABELS = "vector cannot contain metrics with the same labelset"
 MANY_ON_THE_RIGHT = "found duplicate series for the match group on the right hand-side of the operation"
 MANY_ON_THE_LEFT = "multiple matches for labels: many-to-one matching must be explicit (group_left/group_right)"
-NAME = "__name__"
 
 
 @dataclass(frozen=True)
