@@ -13,6 +13,7 @@ from benchmarks.storm.answers import BAD_ANSWERS
 from perdix.telemetry import metrics
 
 ODD_ANSWERS = ("huge", "vector", "nothing", "no labels", "no value", "words", "late", "never")  # of a Prometheus
+UNREACHABLE = "unreachable"  # of a Prometheus, as ``what`` of a fault
 ODD_AND_WELL = ("page of JSON", "twice", "warned")
 STATES = {"nothing": "{}", "null": "null", "number": "1e999", "surrogate": '"\\ud800"'}  # of champions of no use
 Draw = Callable[[np.random.Generator], tuple[float, str]]
@@ -121,7 +122,7 @@ KINDS: Mapping[str, Kind] = {
         "target", 15, _what("gone", "at most 3", "at least 6", "advises", "paused", "ds2-global", "daedalus")
     ),
     # metrics
-    "no metrics": Kind("metrics", 12, _what("unreachable", "empty")),
+    "no metrics": Kind("metrics", 12, _what(UNREACHABLE, "empty")),
     "stale metrics": Kind("metrics", 12, _none),
     "late metrics": Kind("metrics", 12, _amount(30, 90, 200)),
     "partial metrics": Kind("metrics", 10, _amount(0.1, 0.4, 0.8)),

@@ -19,7 +19,7 @@ import numpy as np
 from benchmarks.storm.answers import BAD_ANSWERS, garbage
 from benchmarks.storm.climate import SHARED
 from benchmarks.storm.deployment import Deployment
-from benchmarks.storm.faults import Fault
+from benchmarks.storm.faults import UNREACHABLE, Fault
 from benchmarks.storm.network import HEADERS, RefusedError, Request, Response, SilenceError
 from benchmarks.storm.scrapes import SCRAPING, Scrapes, through
 from perdix.control.sources import LiveSource, Reading, SourceError, connected
@@ -117,7 +117,7 @@ class PrometheusServer:
 
     def _through(self, fault: Fault, request: Request, right: Response, query: str) -> Response | None:
         match fault.kind:
-            case "no metrics" if fault.what == "unreachable":
+            case "no metrics" if fault.what == UNREACHABLE:
                 if request.host == SHARED:
                     return refused()
                 raise RefusedError

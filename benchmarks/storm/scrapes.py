@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from benchmarks.storm.deployment import Deployment
-from benchmarks.storm.faults import Fault
+from benchmarks.storm.faults import UNREACHABLE, Fault
 from perdix.control.sources import Reading, SourceError
 from perdix.settings.stream_job import StreamJob
 from perdix.telemetry.alignment import align
@@ -41,6 +41,8 @@ class Scrapes:
         step_s = SCRAPING.interval_s
         series = emit(deployment.twin, SCRAPING, from_s=since_s - 2.0 * step_s, to_s=min(now_s, true_s) + 1e-3)
         for fault, began_s in self.faults(job.name):
+            if fault.what == UNREACHABLE:
+                raise SourceError("prometheus.storm cannot be reached")
             series = through(fault, began_s, true_s, series)
         return Reading(align(job.name, series, since_s, now_s, step_s))
 
@@ -56,11 +58,9 @@ class Scrapes:
 
 
 def through(fault: Fault, began_s: float, true_s: float, series: list[Series]) -> list[Series]:
-    """Return what is known of some series through a fault."""
+    """Return what is known of some series through a fault; a server that cannot be reached changes none of them."""
     match fault.kind:
-        case "no metrics":
-            if fault.what == "unreachable":
-                raise SourceError("prometheus.storm cannot be reached")
+        case "no metrics" if fault.what != UNREACHABLE:
             return []
         case "stale metrics":
             return _until(series, began_s)

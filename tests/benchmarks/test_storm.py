@@ -250,6 +250,12 @@ def test_a_request_that_leaves_late_is_judged_by_what_arrived_when_it_was_decide
     assert Player().play(Episode(3, 2, faults, 40), compared=False).violations == ()
 
 
+@pytest.mark.parametrize("climate", [12, 13])  # a Prometheus for each job, and one for both
+def test_a_job_whose_metrics_cannot_be_reached_takes_nothing_from_the_other(climate: int):
+    unreachable = Fault("no metrics", "job-0", 2, 9, 0.0, "unreachable")
+    assert Player().play(Episode(climate, 1, (unreachable,), 10), compared=False).violations == ()
+
+
 def test_a_false_workload_is_found_where_a_tenth_of_the_samples_is_missing():
     faults = (
         Fault("false metric", "job-0", 23, 5, 0.0, "workload_per_s"),
