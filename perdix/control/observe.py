@@ -12,7 +12,7 @@ from perdix.models.forecasting.contract import Workload
 from perdix.settings.replacing import replace
 from perdix.settings.stream_job import StreamJob
 from perdix.telemetry import metrics
-from perdix.telemetry.agreement import contradicting, surroundings, understated, unexplained, unjudged
+from perdix.telemetry.agreement import Agreement, surroundings
 from perdix.telemetry.lateness import SeenLate
 from perdix.telemetry.plausible import Plausible, screened
 from perdix.telemetry.quality import Quality, assess
@@ -114,8 +114,8 @@ def observe(
     scale_out = last_finite(window.job_metric(metrics.SCALE_OUT.name))
     halted = standing_still(window)
     interrupted = halted | _just_restarted(window)
-    throughput = total_throughput(window)
-    wrong = _contradicting(job, window, throughput, interrupted)
+    agreement = _agreement(job, window, interrupted)
+    wrong = agreement.contradicting()
     contradiction = _contradiction(tick) if wrong[-NEWEST_STEPS:].any() else None
     problems = (*(() if contradiction is None else (contradiction,)), *quality.problems, *_rejected(tick, quality))
     return Observation(
@@ -137,42 +137,32 @@ def observe(
         memory_ratio=last_finite(tick.job_metric(metrics.MEMORY.name)),
         contradiction=contradiction,
         still=bool(still[-1]),
-        unchecked=_unchecked(job, window, throughput, interrupted),
+        unchecked=_unchecked(window, agreement),
     )
 
 
-def _contradicting(
-    job: StreamJob, window: Window, throughput: Values, interrupted: NDArray[np.bool_]
-) -> NDArray[np.bool_]:
-    """Return where workload, throughput and lag of a window cannot all be true, shape ``(n,)``."""
-    return contradicting(
+def _agreement(job: StreamJob, window: Window, interrupted: NDArray[np.bool_]) -> Agreement:
+    """Return how workload, throughput and lag of a window go together."""
+    return Agreement(
         window.step_s,
         window.job_metric(metrics.WORKLOAD.name),
-        throughput,
+        total_throughput(window),
         window.job_metric(metrics.LAG.name),
         interrupted=interrupted,
         checkpoint_interval_s=job.objectives.checkpoint_interval_s,
     )
 
 
-def _unchecked(job: StreamJob, window: Window, throughput: Values, interrupted: NDArray[np.bool_]) -> str | None:
+def _unchecked(window: Window, agreement: Agreement) -> str | None:
     """Return in words why metrics that ask for fewer workers cannot be checked, else ``None``."""
-    lag, checkpoint_s = window.job_metric(metrics.LAG.name), job.objectives.checkpoint_interval_s
-    young = unjudged(window.step_s, lag, interrupted=interrupted, checkpoint_interval_s=checkpoint_s)
-    if young[-NEWEST_STEPS:].all():
+    if agreement.unjudged()[-NEWEST_STEPS:].all():
         uptime_s = last_finite(window.job_metric(metrics.UPTIME.name))
         restarted = "Just restarted" if uptime_s is None else f"Restarted {uptime_s:.0f} s ago"
         return f"{restarted}; whether what is measured since then is true is not known yet."
-    workload = window.job_metric(metrics.WORKLOAD.name)
-    for judge, why in (
-        (understated, "The backlog drains so slowly that far more must arrive than the reported workload."),
-        (unexplained, "Workload and throughput are apart, and the consumer lag does not say why."),
-    ):
-        found = judge(
-            window.step_s, workload, throughput, lag, interrupted=interrupted, checkpoint_interval_s=checkpoint_s
-        )
-        if found[-NEWEST_STEPS:].any():
-            return why
+    if agreement.understated()[-NEWEST_STEPS:].any():
+        return "The backlog drains so slowly that far more must arrive than the reported workload."
+    if agreement.unexplained()[-NEWEST_STEPS:].any():
+        return "Workload and throughput are apart, and the consumer lag does not say why."
     return None
 
 

@@ -6,8 +6,10 @@ Belongs here: metrics held against each other. Does not belong here: one metric 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, reduce
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,74 +28,103 @@ UNTOLD: Final = 0.6  # of the workload: what must arrive besides, by the pace of
 CHANCE: Final = 3.0  # standard deviations of a count of records
 
 
-def contradicting(
-    step_s: float, workload: Values, throughput: Values, lag: Values, *, interrupted: Mask, checkpoint_interval_s: float
-) -> Mask:
-    """Return where workload, throughput and consumer lag cannot all be true, shape ``(n,)``.
+@dataclass(frozen=True, eq=False)
+class Agreement:
+    """Workload, throughput and consumer lag of a job's window, held against each other.
 
     Each step is judged by the minute before it (longer where checkpoints are far apart) and by the newer half of that.
-    What is not measured contradicts nothing. The lag may have moved up to a minute earlier: rates are often means.
 
     ``workload``, ``throughput``: records/s over all workers, shape ``(n,)``.
     ``lag``: consumer lag in records, shape ``(n,)``.
     ``interrupted``: where the job stands still or has just been restarted, shape ``(n,)``: it then reads again what it
     had read, so a minute with such a step in it is not judged.
     """
-    if len(workload) < 2 or not np.isfinite(lag).any():
-        return np.zeros(len(workload), dtype=np.bool_)
-    found = [
-        _over(span, step_s, workload, throughput, lag) & _whole(interrupted, span)
-        for span in _spans(step_s, checkpoint_interval_s)
-    ]
-    return np.asarray(np.logical_or.reduce(found))
 
+    step_s: float
+    workload: Values
+    throughput: Values
+    lag: Values
+    interrupted: Mask = field(kw_only=True)
+    checkpoint_interval_s: float = field(kw_only=True)
 
-def understated(
-    step_s: float, workload: Values, throughput: Values, lag: Values, *, interrupted: Mask, checkpoint_interval_s: float
-) -> Mask:
-    """Return where a backlog is worked off so slowly that far more must arrive than the workload tells, shape ``(n,)``.
+    def contradicting(self) -> Mask:
+        """Return where the three cannot all be true, shape ``(n,)``.
 
-    :func:`contradicting` takes a lag that falls by half of what is worked beyond the workload for an explanation, since
-    exporters tell of lags late. So a workload that is reported as half may hide behind a backlog. This is stricter:
-    enough to keep workers, too much to learn by. Parameters as there.
-    """
-    if len(workload) < 2 or not np.isfinite(lag).any():
-        return np.zeros(len(workload), dtype=np.bool_)
-    found = []
-    for span in _spans(step_s, checkpoint_interval_s):
-        seen = _Seen.over(span, step_s, workload, throughput, lag)
-        falls = seen.drained & (seen.worked > seen.arrived)
-        besides = seen.worked - seen.arrived + np.minimum(seen.least, 0.0)
-        found.append(seen.judged & falls & (besides > UNTOLD * seen.arrived) & _whole(interrupted, span))
-    return np.asarray(np.logical_or.reduce(found))
+        What is not measured contradicts nothing. The lag may have moved up to a minute earlier: rates are often means.
+        """
+        return self._anywhere(seen.judged & ~seen.explained for seen in self._seen_late)
 
+    def understated(self) -> Mask:
+        """Return where a backlog falls so slowly that far more must arrive than the workload tells, shape ``(n,)``.
 
-def unexplained(
-    step_s: float, workload: Values, throughput: Values, lag: Values, *, interrupted: Mask, checkpoint_interval_s: float
-) -> Mask:
-    """Return where workload and throughput are apart and the lag does not say why at the same time, shape ``(n,)``.
+        :meth:`contradicting` takes a lag that falls by half of what is worked beyond the workload for an explanation,
+        since exporters tell of lags late. So a workload that is reported as half may hide behind a backlog. This is
+        stricter: enough to keep workers, too much to learn by.
+        """
+        found = []
+        for seen in self._seen_late:
+            falls = seen.drained & (seen.worked > seen.arrived)
+            besides = seen.worked - seen.arrived + np.minimum(seen.least, 0.0)
+            found.append(seen.judged & falls & (besides > UNTOLD * seen.arrived))
+        return self._anywhere(found)
 
-    Stricter than :func:`contradicting`, which judges nothing without a lag, and lets it have moved a minute earlier: so
-    throughput reported at double hides behind a backlog that was just worked off. The newer half of a span is judged
-    where the job was interrupted in its older one. Parameters as there.
-    """
-    found = np.zeros(len(workload), dtype=np.bool_)
-    if len(workload) < 2:
+    def unexplained(self) -> Mask:
+        """Return where workload and throughput are apart and the lag does not say why at the same time, shape ``(n,)``.
+
+        Stricter than :meth:`contradicting`, which judges nothing without a lag, and lets it have moved a minute
+        earlier: so throughput reported at double hides behind a backlog that was just worked off. The newer half of a
+        span is judged where the job was interrupted in its older one.
+        """
+        found = self._nowhere
+        for seen in reversed(self._seen(late_s=0.0)):
+            found = np.where(seen.whole, seen.apart & ~seen.explained, found)
         return found
-    for span in reversed(_spans(step_s, checkpoint_interval_s)):
-        seen, whole = _Seen.over(span, step_s, workload, throughput, lag, late_s=0.0), _whole(interrupted, span)
-        found = np.where(whole, seen.apart & ~seen.explained, found)
-    return found
 
+    def unjudged(self) -> Mask:
+        """Return where nothing is judged because the job has just been interrupted, shape ``(n,)``.
 
-def unjudged(step_s: float, lag: Values, *, interrupted: Mask, checkpoint_interval_s: float) -> Mask:
-    """Return where :func:`contradicting` judges nothing because the job has just been interrupted, shape ``(n,)``.
+        Where no lag is measured nothing is ever judged, so there is nothing to wait for: False.
+        """
+        if not self.interrupted.any() or not np.isfinite(self.lag).any():
+            return self._nowhere
+        return ~_whole(self.interrupted, min(_spans(self.step_s, self.checkpoint_interval_s)))
 
-    Where no lag is measured nothing is ever judged, so there is nothing to wait for: False.
-    """
-    if not np.isfinite(lag).any():
-        return np.zeros(len(lag), dtype=np.bool_)
-    return ~_whole(interrupted, min(_spans(step_s, checkpoint_interval_s)))
+    @property
+    def _nowhere(self) -> Mask:
+        return np.zeros(len(self.workload), dtype=np.bool_)
+
+    def _anywhere(self, found: Iterable[Mask]) -> Mask:
+        return reduce(np.logical_or, found, self._nowhere)
+
+    @cached_property
+    def _seen_late(self) -> tuple[_Seen, ...]:
+        return self._seen(late_s=SPAN_S)
+
+    def _seen(self, late_s: float) -> tuple[_Seen, ...]:
+        """Return what was seen in each span, the longest first, with a lag that is up to ``late_s`` seconds late."""
+        earlier = max(1, round(late_s / self.step_s)) if late_s else 0
+        return tuple(
+            _Seen(*sums, *_moves(self.lag, steps, earlier), _whole(self.interrupted, steps))
+            for steps, sums in self._apart.items()
+        )
+
+    @cached_property
+    def _apart(self) -> Mapping[int, tuple[Mask, Values, Values]]:
+        """Steps of a span -> ``apart``, ``arrived`` and ``worked`` of a :class:`_Seen`; empty where none is apart."""
+        both = np.isfinite(self.workload) & np.isfinite(self.throughput)
+        sums = np.cumsum([both, np.where(both, self.workload, 0.0), np.where(both, self.throughput, 0.0)], axis=1)
+        found = {}
+        for steps in _spans(self.step_s, self.checkpoint_interval_s) if len(both) > 1 else ():
+            counts, arrived, worked = _trailing(sums, steps)
+            # Seconds that a step which is known stands for: those that are missing were like the others.
+            each_s = self.step_s * np.minimum(np.arange(1, len(both) + 1), steps) / np.maximum(counts, 1.0)
+            arrived, worked = each_s * arrived, each_s * worked
+            gap = np.abs(arrived - worked)
+            apart = counts >= MEASURED * steps
+            apart &= gap > (APART - 1.0) * np.minimum(arrived, worked)
+            apart &= gap > CHANCE * np.sqrt(arrived + worked)
+            found[steps] = apart, arrived, worked
+        return found if any(apart.any() for apart, _, _ in found.values()) else {}
 
 
 def surroundings(mask: Mask, step_s: float, checkpoint_interval_s: float) -> Mask:
@@ -115,45 +146,29 @@ def _whole(interrupted: Mask, span: int) -> Mask:
 
     The lag is compared with that of the step before the span, and may be scraped a step later than the rest.
     """
-    return np.asarray(_trailing_sums(interrupted.astype(np.float64), span + 2) == 0)
+    return np.asarray(_trailing(interrupted.cumsum(), span + 2) == 0)
 
 
 def _steps(step_s: float, checkpoint_interval_s: float) -> int:
-    span_s = float(np.clip(COMMITS * checkpoint_interval_s, SPAN_S, LONGEST_SPAN_S))
+    span_s = min(max(COMMITS * checkpoint_interval_s, SPAN_S), LONGEST_SPAN_S)
     return max(2, round(span_s / step_s))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Seen:
     """What arrived and was worked in the span before each step, in records, and how the lag moved; shape ``(n,)``."""
 
     apart: Mask  # enough is measured of the two, and they are apart by more than chance
     arrived: Values
     worked: Values
+    # least, most: moves of the lag; NaN where it was not measured
     least: Values
     most: Values
-
-    @classmethod
-    def over(
-        cls, steps: int, step_s: float, workload: Values, throughput: Values, lag: Values, *, late_s: float = SPAN_S
-    ) -> _Seen:
-        both = np.isfinite(workload) & np.isfinite(throughput)
-        counts = _trailing_sums(both.astype(np.float64), steps)
-        # Seconds that a step which is known stands for: those that are missing were like the others.
-        each_s = step_s * np.minimum(np.arange(1, len(both) + 1), steps) / np.maximum(counts, 1.0)
-        arrived = each_s * _trailing_sums(np.where(both, workload, 0.0), steps)
-        worked = each_s * _trailing_sums(np.where(both, throughput, 0.0), steps)
-        gap = np.abs(arrived - worked)
-        apart = counts >= MEASURED * steps
-        apart &= gap > (APART - 1.0) * np.minimum(arrived, worked)
-        apart &= gap > CHANCE * np.sqrt(arrived + worked)
-        if not (apart.any() and np.isfinite(lag).any()):
-            return cls(apart, arrived, worked, *np.full((2, len(lag)), np.nan))
-        return cls(apart, arrived, worked, *_moves(lag, steps, max(1, round(late_s / step_s)) if late_s else 0))
+    whole: Mask  # nothing interrupted the job within the span
 
     @property
     def judged(self) -> Mask:
-        return np.asarray(self.apart & np.isfinite(self.least))
+        return np.asarray(self.apart & self.whole & np.isfinite(self.least))
 
     @property
     def drained(self) -> Mask:
@@ -166,16 +181,11 @@ class _Seen:
         return np.asarray(np.where(self.worked > self.arrived, self.drained, piled_up))
 
 
-def _over(steps: int, step_s: float, workload: Values, throughput: Values, lag: Values) -> Mask:
-    seen = _Seen.over(steps, step_s, workload, throughput, lag)
-    return np.asarray(seen.judged & ~seen.explained)
-
-
-def _trailing_sums(values: Values, steps: int) -> Values:
-    sums = values.cumsum()
-    if len(values) > steps:
-        return np.concatenate([sums[:steps], sums[steps:] - sums[:-steps]])
-    return sums
+def _trailing(sums: NDArray[Any], steps: int) -> NDArray[Any]:
+    """Return of running sums along the last axis those of the last ``steps`` each."""
+    trailing = sums.copy()
+    trailing[..., steps:] -= sums[..., :-steps]
+    return trailing
 
 
 def _moves(lag: Values, steps: int, earlier: int) -> tuple[Values, Values]:
@@ -185,6 +195,8 @@ def _moves(lag: Values, steps: int, earlier: int) -> tuple[Values, Values]:
     """
     n = len(lag)
     known = np.flatnonzero(np.isfinite(lag))
+    if not len(known):
+        return np.full(n, np.nan), np.full(n, np.nan)
     filled = np.interp(np.arange(n), known, lag[known])
     filled[: known[0]] = np.nan
     filled[known[-1] + 3 :] = np.nan

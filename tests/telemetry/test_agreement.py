@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perdix.telemetry.agreement import contradicting, surroundings, understated, unexplained, unjudged
+from perdix.telemetry.agreement import Agreement, surroundings
 
 STEP_S = 5.0
 N = 48
@@ -17,9 +17,8 @@ NAN = float("nan")
 def judged(workload, throughput, lag, step_s=STEP_S, still=None, checkpoint_s=10.0):
     columns = (np.broadcast_to(np.asarray(values, float), N).copy() for values in (workload, throughput, lag))
     none = np.zeros(N, dtype=bool)
-    return contradicting(
-        step_s, *columns, interrupted=none if still is None else still, checkpoint_interval_s=checkpoint_s
-    )
+    interrupted = none if still is None else still
+    return Agreement(step_s, *columns, interrupted=interrupted, checkpoint_interval_s=checkpoint_s).contradicting()
 
 
 def from_row(row, before, after):
@@ -53,7 +52,7 @@ def test_behind_a_backlog_a_workload_that_is_told_far_too_small_is_found(told, f
     """16,000/s arrive and 36,000/s are worked: a fall of the lag that explains most of it hides half a workload."""
     columns = (np.broadcast_to(np.asarray(value, float), N).copy() for value in (told * 16_000.0, 36_000.0))
     lag, none = waiting(16_000.0, 36_000.0, first=2e7), np.zeros(N, dtype=bool)
-    hidden = understated(STEP_S, *columns, lag, interrupted=none, checkpoint_interval_s=10.0)
+    hidden = Agreement(STEP_S, *columns, lag, interrupted=none, checkpoint_interval_s=10.0).understated()
     assert hidden[24:].all() if found else not hidden.any()
 
 
@@ -63,7 +62,7 @@ def test_a_workload_that_is_told_as_half_behind_a_backlog_is_found_within_half_a
     lag = waiting(33_000.0, 51_000.0, first=2e7)
     columns = from_row(30, 33_000.0, 16_500.0), np.full(N, 51_000.0)
     none = np.zeros(N, dtype=bool)
-    found = understated(STEP_S, *columns, lag, interrupted=none, checkpoint_interval_s=checkpoint_s)
+    found = Agreement(STEP_S, *columns, lag, interrupted=none, checkpoint_interval_s=checkpoint_s).understated()
     assert not found[:30].any()
     assert found[30 + round(max(30.0, 1.5 * checkpoint_s) / STEP_S) :].all()
 
@@ -73,7 +72,7 @@ def test_a_backlog_whose_lag_is_told_late_understates_nothing():
     late = np.concatenate([np.full(6, lag[0]), lag[:-6]])
     none = np.zeros(N, dtype=bool)
     columns = np.full(N, 10_000.0), np.full(N, 36_000.0)
-    found = understated(STEP_S, *columns, late, interrupted=none, checkpoint_interval_s=10.0)
+    found = Agreement(STEP_S, *columns, late, interrupted=none, checkpoint_interval_s=10.0).understated()
     assert not found[24:].any()
 
 
@@ -110,7 +109,7 @@ def test_without_a_lag_nothing_is_contradicted():
 )
 def test_without_a_lag_nobody_can_say_why_throughput_is_not_the_workload(throughput, found):
     columns = (np.full(N, value) for value in (15_000.0, throughput, NAN))
-    apart = unexplained(STEP_S, *columns, interrupted=np.zeros(N, dtype=bool), checkpoint_interval_s=10.0)
+    apart = Agreement(STEP_S, *columns, interrupted=np.zeros(N, dtype=bool), checkpoint_interval_s=10.0).unexplained()
     assert apart[12:].all() if found else not apart.any()
 
 
@@ -118,9 +117,9 @@ def test_what_hides_behind_a_backlog_that_was_just_worked_off_is_found():
     """Told twice, throughput is what the lag's fall of the minute before would explain."""
     lag = np.where(np.arange(N) < 36, 12_000.0 * STEP_S * (36 - np.arange(N)), 0.0)
     columns = np.full(N, 12_000.0), np.full(N, 24_000.0), lag
-    asked = {"interrupted": np.zeros(N, dtype=bool), "checkpoint_interval_s": 10.0}
-    assert not contradicting(STEP_S, *columns, **asked)[:42].any(), "the lag may have moved earlier"
-    apart = unexplained(STEP_S, *columns, **asked)
+    agreement = Agreement(STEP_S, *columns, interrupted=np.zeros(N, dtype=bool), checkpoint_interval_s=10.0)
+    assert not agreement.contradicting()[:42].any(), "the lag may have moved earlier"
+    apart = agreement.unexplained()
     assert not apart[13:36].any()
     assert apart[43:].all()
 
@@ -129,24 +128,25 @@ def test_what_hides_behind_the_backlog_of_a_restart_is_found_as_soon_as_half_a_s
     """Of a storm (seed 129004): the lag fell within a minute, throughput was doubled, and 7 workers became 1."""
     lag = np.where(np.arange(N) < 30, 400_000.0, np.where(np.arange(N) < 33, 130_000.0, 0.0))
     columns = np.full(N, 14_500.0), np.full(N, 29_000.0), lag
-    asked = {"interrupted": (np.arange(N) >= 28) & (np.arange(N) < 33), "checkpoint_interval_s": 10.0}
-    judged_again = np.flatnonzero(~unjudged(STEP_S, lag, **asked) & (np.arange(N) > 33))[0]
-    assert not contradicting(STEP_S, *columns, **asked)[33:44].any(), "the lag may have moved earlier"
-    assert unexplained(STEP_S, *columns, **asked)[judged_again:].all()
+    interrupted = (np.arange(N) >= 28) & (np.arange(N) < 33)
+    agreement = Agreement(STEP_S, *columns, interrupted=interrupted, checkpoint_interval_s=10.0)
+    judged_again = np.flatnonzero(~agreement.unjudged() & (np.arange(N) > 33))[0]
+    assert not agreement.contradicting()[33:44].any(), "the lag may have moved earlier"
+    assert agreement.unexplained()[judged_again:].all()
 
 
 def test_a_backlog_that_is_worked_off_after_a_restart_says_why_at_once():
     restarted = (np.arange(N) >= 28) & (np.arange(N) < 31)
     throughput = np.where(np.arange(N) < 28, 10_000.0, np.where(restarted, 0.0, 18_000.0))
     columns = np.full(N, 10_000.0), throughput, waiting(10_000.0, throughput, first=2e6)
-    assert not unexplained(STEP_S, *columns, interrupted=restarted, checkpoint_interval_s=10.0).any()
+    assert not Agreement(STEP_S, *columns, interrupted=restarted, checkpoint_interval_s=10.0).unexplained().any()
 
 
 def test_where_the_lag_is_measured_it_says_why():
     throughput = from_row(20, 10_000.0, 18_000.0)
     columns = np.full(N, 10_000.0), throughput, waiting(10_000.0, throughput, first=2e6)
     none = np.zeros(N, dtype=bool)
-    assert not unexplained(STEP_S, *columns, interrupted=none, checkpoint_interval_s=10.0).any()
+    assert not Agreement(STEP_S, *columns, interrupted=none, checkpoint_interval_s=10.0).unexplained().any()
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -158,8 +158,9 @@ def test_samples_that_are_missing_here_and_there_hide_no_contradiction(seed):
     for values in (arrives, worked):
         values[rng.choice(np.arange(30, N - 1), 3, replace=False)] = NAN
     none = np.zeros(N, dtype=bool)
-    for judge in (contradicting, unexplained):
-        found = judge(STEP_S, arrives, worked, lag, interrupted=none, checkpoint_interval_s=10.0)
+    agreement = Agreement(STEP_S, arrives, worked, lag, interrupted=none, checkpoint_interval_s=10.0)
+    for judge in (agreement.contradicting, agreement.unexplained):
+        found = judge()
         assert found[-3:].all(), judge
 
 
