@@ -110,9 +110,10 @@ def observe(
     if not len(window):
         return Observation(window, quality, problems=(*quality.problems, *reading.warnings))
     tick = newest(window, tick_interval_s)
-    checkpoint = newest(window, max(job.objectives.checkpoint_interval_s, window.step_s))
+    workload = window.job_metric(metrics.WORKLOAD.name)
+    checkpoint = _begin(window, max(job.objectives.checkpoint_interval_s, window.step_s))
     scale_out = last_finite(window.job_metric(metrics.SCALE_OUT.name))
-    halted = standing_still(window)
+    halted = still if recent is window else standing_still(window)
     interrupted = halted | _just_restarted(window)
     agreement = _agreement(job, window, interrupted)
     wrong = agreement.contradicting()
@@ -122,7 +123,7 @@ def observe(
         window=_without(job, window, wrong),
         quality=quality,
         workload_per_s=mean_of_known(tick.job_metric(metrics.WORKLOAD.name)),
-        recent_workload_per_s=mean_of_known(checkpoint.job_metric(metrics.WORKLOAD.name)),
+        recent_workload_per_s=mean_of_known(workload[checkpoint:]),
         throughput_per_s=mean_of_known(total_throughput(tick)),
         cpu_load=mean_of_known(tick.worker_metric(metrics.CPU.name)),
         lag_records=last_finite(recent.job_metric(metrics.LAG.name)),
@@ -223,10 +224,13 @@ def doubting(observation: Observation, doubted: Against | None) -> Observation:
 
 def newest(window: Window, seconds: float) -> Window:
     """Return the rows of the last ``seconds`` of a window."""
-    if not len(window):
-        return window
-    first = int(window.times_s.searchsorted(window.times_s[-1] - seconds, side="right"))  # times ascend
-    return rows(window, slice(first, None))
+    begin = _begin(window, seconds) if len(window) else 0
+    return rows(window, slice(begin, None)) if begin else window
+
+
+def _begin(window: Window, seconds: float) -> int:
+    """Return the first row of the last ``seconds`` of a window that has any."""
+    return int(window.times_s.searchsorted(window.times_s[-1] - seconds, side="right"))  # times ascend
 
 
 def rows(window: Window, kept: NDArray[np.bool_] | slice) -> Window:
@@ -252,11 +256,12 @@ def total_throughput(window: Window) -> Values:
     registered worker that never reports in the window (a spare one, without a source) is not waited for.
     """
     per_worker = window.worker_metric(metrics.THROUGHPUT.name)
-    reporting = np.isfinite(per_worker).sum(axis=1)
+    known = np.isfinite(per_worker)
+    reporting = known.sum(axis=1)
     registered = window.job_metric(metrics.SCALE_OUT.name)
     most = reporting.max(initial=0)
     expected = np.minimum(np.where(np.isfinite(registered), registered, 1.0), max(most, 1))
-    return np.where((reporting > 0) & (reporting >= expected), np.nansum(per_worker, axis=1), np.nan)
+    return np.where((reporting > 0) & (reporting >= expected), np.where(known, per_worker, 0.0).sum(axis=1), np.nan)
 
 
 def standing_still(window: Window) -> NDArray[np.bool_]:
@@ -293,7 +298,7 @@ def _means_of_present(per_worker: Values) -> tuple[float, ...]:
 def mean_of_known(values: Values) -> float | None:
     """Return the mean of what was measured."""
     known = values[np.isfinite(values)]
-    return float(known.mean()) if known.size else None
+    return float(known.sum()) / known.size if known.size else None
 
 
 def _seen_late(window: Window, halted: NDArray[np.bool_], objective_ms: float) -> SeenLate:

@@ -3,7 +3,7 @@
 Belongs here: staleness, coverage, clock skew, missing workers. Does not belong here: what to do about it (``control``).
 """
 
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 
 from perdix.settings.counting import counted
 from perdix.telemetry.metrics import CPU, SCALE_OUT, THROUGHPUT
-from perdix.telemetry.window import Values, Window
+from perdix.telemetry.window import Window
+
+Mask = NDArray[np.bool_]
 
 STALE_AFTER_INTERVALS: Final = 2.0
 NEEDED: Final[Mapping[str, float]] = {THROUGHPUT.name: 0.8, CPU.name: 0.8}
@@ -57,9 +59,10 @@ def assess(
     needed = NEEDED if needed is None else needed
     allowed_s = STALE_AFTER_INTERVALS * scrape_interval_s
     age_s = window.age_s(now_s)
-    blindness = [*_staleness(age_s, allowed_s), *_stale_metrics(window, now_s, allowed_s, needed)]
-    coverage = {name: _coverage(window, name) for name in needed}
-    silent = _silent_workers(window, now_s, allowed_s, needed)
+    known = {name: ~window.missing(name) for name in {*needed, *window.worker_metrics}}
+    blindness = [*_staleness(age_s, allowed_s), *_stale_metrics(window, now_s, allowed_s, needed, known)]
+    coverage = {name: _coverage(known[name]) for name in needed}
+    silent = _silent_workers(window, now_s, allowed_s, needed, known)
     missing = _missing_workers(window, silent)
     reporting = len(window.workers) - len(silent)
     problems = [
@@ -92,38 +95,28 @@ def _staleness(age_s: float, allowed_s: float) -> list[str]:
     return [f"newest sample is {age_s:.0f} s old, {allowed_s:.0f} s are allowed"] if age_s > allowed_s else []
 
 
-def _values(window: Window, name: str) -> Values | None:
-    return window.worker_metrics.get(name, window.job_metrics.get(name))
-
-
-def _stale_metrics(window: Window, now_s: float, allowed_s: float, needed: Mapping[str, float]) -> list[str]:
+def _stale_metrics(
+    window: Window, now_s: float, allowed_s: float, needed: Iterable[str], known: Mapping[str, Mask]
+) -> list[str]:
     problems = []
     for name in needed:
-        values = _values(window, name)
-        known = np.empty(0, dtype=np.intp) if values is None else np.flatnonzero(_any_known(values))
-        if not len(known):
+        found = known[name]
+        rows = np.flatnonzero(found if found.ndim == 1 else found.any(axis=1))
+        if not len(rows):
             rejected = next((item for item in window.rejected if item.metric == name), None)
             why = "is absent" if rejected is None else f"has no usable sample: {rejected.sentence()}"
             problems.append(f"{name} {why}")
-        elif (age_s := now_s - window.times_s[known[-1]]) > allowed_s + window.step_s:
+        elif (age_s := now_s - window.times_s[rows[-1]]) > allowed_s + window.step_s:
             problems.append(f"{name} is {age_s:.0f} s old, {allowed_s:.0f} s are allowed")
     return problems
 
 
-def _any_known(values: Values) -> NDArray[np.bool_]:
-    return np.asarray(np.any(~np.isnan(values), axis=tuple(range(1, values.ndim))), dtype=np.bool_)  # also of no rows
-
-
-def _coverage(window: Window, name: str) -> float:
+def _coverage(known: Mask) -> float:
     """Share of steps with a value; for workers, of the steps between each worker's first and last one."""
-    values = _values(window, name)
-    if values is None or not values.size:
-        return 0.0
-    if values.ndim == 1:
-        return window.coverage(name)
-    known = ~np.isnan(values)
     if not known.any():
         return 0.0
+    if known.all() or known.ndim == 1:
+        return 1.0 - int(np.count_nonzero(~known)) / known.size
     # An outage at either end of the window is no rescale: it counts against those who report beside it.
     first, last = np.flatnonzero(known.any(axis=1))[[0, -1]]
     present = known.copy()
@@ -133,20 +126,21 @@ def _coverage(window: Window, name: str) -> float:
     return float(known[begun & unfinished].mean())
 
 
-def _silent_workers(window: Window, now_s: float, allowed_s: float, needed: Mapping[str, float]) -> tuple[str, ...]:
+def _silent_workers(
+    window: Window, now_s: float, allowed_s: float, needed: Container[str], known: Mapping[str, Mask]
+) -> tuple[str, ...]:
     """Name the workers with no fresh value at all, or none of a needed metric that they did report in this window.
 
     A worker that never had a source task (a spare one) is not silent for want of throughput.
     """
-    recent = window.times_s >= now_s - allowed_s - window.step_s
+    first = window.times_s.searchsorted(now_s - allowed_s - window.step_s)
     mute = np.ones(len(window.workers), dtype=np.bool_)
     fell_silent = np.zeros(len(window.workers), dtype=np.bool_)
-    for name, table in window.worker_metrics.items():
-        known = ~np.isnan(table)
-        fresh = known[recent].any(axis=0)
+    for name in window.worker_metrics:
+        fresh = known[name][first:].any(axis=0)
         mute &= ~fresh
         if name in needed:
-            fell_silent |= known.any(axis=0) & ~fresh
+            fell_silent |= known[name].any(axis=0) & ~fresh
     return tuple(np.array(window.workers, dtype=object)[mute | fell_silent].tolist())
 
 

@@ -15,7 +15,7 @@ def starts_s(window: Window) -> Values | None:
     known = np.flatnonzero(np.isfinite(uptime))
     if not len(known):
         return None
-    started = np.append(window.times_s[known] - uptime[known], np.inf)
+    started = np.concatenate((window.times_s[known] - uptime[known], [np.inf]))
     return np.asarray(started[np.searchsorted(known, np.arange(len(window)))])
 
 
