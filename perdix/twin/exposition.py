@@ -164,12 +164,10 @@ def _task_manager(twin: JobTwin, worker: int, place: Mapping[str, str], of_job: 
 # ---- how a value is read off the history ------------------------------------------------------------------------
 
 
-def _value(name: str, worker: int | None = None, scale: float = 1.0, absent: float = np.nan) -> Read:
+def _value(name: str, worker: int | None = None, scale: float = 1.0, absent: float | None = None) -> Read:
     def read(history: History, rows: Rows) -> Values:
-        first = int(rows.min(initial=len(history)))
-        found = history.rows(name, first, len(history))
-        values = scale * (found if worker is None else found[:, worker])[rows - first]
-        return np.where(np.isnan(values), absent, values)
+        values = scale * history.some(name, rows, worker)
+        return values if absent is None else np.where(np.isnan(values), absent, values)
 
     return read
 
@@ -219,7 +217,7 @@ def _mean(name: str, seconds: int) -> Read:
 def _sums(values: NDArray[np.float64] | NDArray[np.bool_]) -> Values:
     """Return the sums of the first 0, 1, ... values along the first axis."""
     sums = np.zeros((len(values) + 1, *values.shape[1:]))
-    np.cumsum(values, axis=0, out=sums[1:])
+    values.cumsum(axis=0, out=sums[1:])
     return sums
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 
 import numpy as np
+from numpy.typing import NDArray
 
 from perdix.telemetry.window import Values
 
@@ -76,12 +77,20 @@ class History:
 
         Raises ``IndexError`` when columns of workers have forgotten the first of them.
         """
-        gone = self._first(name)
-        if first < gone:
-            raise IndexError(f"row {first} of '{name}' is forgotten; those from {gone} on are kept")
+        gone = self._kept_from(name, first)
         view = self._columns[name][first - gone : max(min(last, self._length), first) - gone]
         view.flags.writeable = False
         return view
+
+    def some(self, name: str, rows: NDArray[np.int64], worker: int | None = None) -> Values:
+        """Return the values in some rows, counted from the first that is kept; shape of ``rows``.
+
+        ``worker``: of which one, in a column of workers.
+        Raises ``IndexError`` as :meth:`rows` does.
+        """
+        gone = self._kept_from(name, rows.min(initial=self._length))
+        column = self._columns[name]
+        return np.asarray((column if worker is None else column[:, worker])[rows - gone])
 
     def once(self, rows: object, what: object, work_out: Callable[[], Values]) -> Values:
         """Return ``work_out()``, worked out once for ``what`` as long as the very same ``rows`` are asked for.
@@ -129,6 +138,13 @@ class History:
 
     def _first(self, name: str) -> int:
         return self._forgotten if name in WORKER_COLUMNS else 0
+
+    def _kept_from(self, name: str, first: int) -> int:
+        """Return from which row on a column is kept. Raises ``IndexError`` when ``first`` lies before."""
+        gone = self._first(name)
+        if first < gone:
+            raise IndexError(f"row {first} of '{name}' is forgotten; those from {gone} on are kept")
+        return gone
 
     def _empty(self, name: str, room: int) -> Values:
         return np.empty((room, self._workers) if name in WORKER_COLUMNS else (room,))

@@ -93,10 +93,13 @@ class Looks:
         from_s, to_s = (min(max(at_s, history.start_s), history.end_s + history.step_s) for at_s in (from_s, to_s))
         times_ms, counts = _scrape_times_ms(scraping, seed, endpoints, from_s, to_s)
         rows = (times_ms // 1000 - history.start_s) // history.step_s - 1
-        inside = (rows >= 0) & (rows < len(history)) & (np.arange(rows.shape[1]) < counts[:, None])
-        times_ms, counts = _to_the_left(times_ms, inside)
-        rows, _ = _to_the_left(rows, inside)
         there = np.arange(rows.shape[1]) < counts[:, None]
+        inside = (rows >= 0) & (rows < len(history)) & there
+        if not (inside == there).all():
+            times_ms, counts = _to_the_left(times_ms, inside)
+            rows, _ = _to_the_left(rows, inside)
+            there = np.arange(rows.shape[1]) < counts[:, None]
+        rows = np.where(there, rows, 0)
         return Looks(times_ms, rows, there & (times_ms >= int(1000 * from_s)), counts)
 
     def rows_of(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -18,11 +18,11 @@ from perdix.telemetry.series import Series
 from perdix.telemetry.window import Values, Window
 from perdix.twin.emission import Scraping, shown
 from perdix.twin.exposition import Exposed, OfWorker, Read, expose
+from perdix.twin.history import History
 from perdix.twin.job import JobTwin
 from perdix.twin.looks import Looks
 
 Ints = NDArray[np.int64]
-Table = tuple[Ints, Values, NDArray[np.bool_]]  # times, values, and which of them are shown, shape ``(series, n)``
 
 
 def scraped(twin: JobTwin, scraping: Scraping, job: str, since_s: float, now_s: float) -> Window:
@@ -84,33 +84,26 @@ class _Exposition:
             return Pieces(Keys(()), none, none, none, np.zeros(0))
         deployed = int(history.column("scale_out")[looks.rows].max())
         workers = np.array(sorted(range(min(deployed, len(self.pods))), key=self.pods.__getitem__), dtype=np.int64)
-        tables = self._of_workers(twin, looks, workers, together=together)
-        look = looks[0]
-        for metric, read in self.of_job.items():
-            values = read(history, look.rows)
-            tables[metric] = look.times_ms[None], values[None], (shown(values) & look.wanted)[None]
-        read_of = [tables[metric] for metric in self.metrics]
-        lengths = np.concatenate([kept.sum(axis=1) for _, _, kept in read_of])
+        clocks = np.zeros_like(workers) if together else workers + 1
+        job = np.zeros(1, dtype=np.int64)
+        clock = np.concatenate([clocks if metric in self.tables else job for metric in self.metrics])
+        values = self._values(history, looks.rows_of(job)[0], looks.rows_of(np.sort(clocks)).T, workers)
+        kept = shown(values) & looks.wanted[clock]
+        lengths = kept.sum(axis=1)
         some = lengths > 0
         keys = self._keys_of(workers, some)
-        return Pieces(
-            keys,
-            np.arange(len(keys.ordered)),
-            lengths[some],
-            np.concatenate([times_ms[kept] for times_ms, _, kept in read_of]),
-            np.concatenate([values[kept] for _, values, kept in read_of]),
-        )
+        return Pieces(keys, np.arange(len(keys.ordered)), lengths[some], looks.times_ms[clock][kept], values[kept])
 
-    def _of_workers(self, twin: JobTwin, looks: Looks, workers: Ints, *, together: bool) -> dict[str, Table]:
-        """Return the tables of these workers, in this order."""
-        first = np.arange(len(workers))
-        clocks = np.zeros_like(first) if together else first + 1
-        rows, times_ms, wanted = looks.rows_of(clocks), looks.times_ms[clocks], looks.wanted[clocks]
-        found = {}
-        for metric, read in self.tables.items():
-            values = read(twin.history, rows.T).T
-            found[metric] = times_ms[workers], values[workers], (shown(values) & wanted)[workers]
-        return found
+    def _values(self, history: History, of_job: Ints, of_workers: Ints, workers: Ints) -> Values:
+        """Return the values of all metrics, and of each of these workers in this order, at their rows."""
+        return np.concatenate(
+            [
+                self.tables[metric](history, of_workers).T[workers]
+                if metric in self.tables
+                else self.of_job[metric](history, of_job)[None]
+                for metric in self.metrics
+            ]
+        )
 
     def _keys_of(self, workers: Ints, some: NDArray[np.bool_]) -> Keys:
         known = len(workers), some.tobytes()
