@@ -6,7 +6,7 @@ act on (``perdix.telemetry.quality``).
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 from operator import itemgetter
@@ -14,6 +14,7 @@ from operator import itemgetter
 import numpy as np
 from numpy.typing import NDArray
 
+from perdix.settings.replacing import replace
 from perdix.telemetry.joining import StreamKey, Target, join_rows, restarts_ms
 from perdix.telemetry.metrics import CANONICAL, SCALE_OUT, UPTIME, Scope
 from perdix.telemetry.resampling import Grid, Ints, Streams, gauges_on_grid, rates_on_grid, scrape_intervals_ms
@@ -171,15 +172,18 @@ def _clean(pieces: Pieces, grid: Grid, end_ms: int) -> _Flat:
     """Mask, sort and drop duplicates; account for every sample."""
     ordered, times, values = pieces.keys.ordered, pieces.times_ms, pieces.values
     low, high = pieces.keys.bounds
-    source = np.repeat(np.arange(len(pieces.lengths)), pieces.lengths)
     stream = np.repeat(pieces.stream, pieces.lengths)
     fine = np.isfinite(values) & (values >= low[stream]) & (values <= high[stream]) if len(values) else values == 0
-    backwards = (times[1:] < times[:-1]) & (source[1:] == source[:-1]) & fine[1:] & grid.holds(times[1:])
+    out_of_order = 0
+    if not (ascends := _ascend(times, stream)):
+        source = np.repeat(np.arange(len(pieces.lengths)), pieces.lengths)
+        backwards = (times[1:] < times[:-1]) & (source[1:] == source[:-1]) & fine[1:] & grid.holds(times[1:])
+        out_of_order = int(np.count_nonzero(backwards))
     rejected: tuple[Rejected, ...] = ()
     if not fine.all():
         rejected = _rejected(times, values, stream, ~fine & grid.holds(times), ordered)
         times, values, stream = times[fine], values[fine], stream[fine]
-    if not _ascend(times, stream):
+    if not ascends:
         order = np.lexsort((times, stream))  # stable, so among duplicates the last one read stays last
         times, values, stream = times[order], values[order], stream[order]
     inside = grid.holds(times)
@@ -194,14 +198,14 @@ def _clean(pieces: Pieces, grid: Grid, end_ms: int) -> _Flat:
         masked=masked,
         duplicate=duplicate,
         outside=outside,
-        out_of_order=int(np.count_nonzero(backwards)),
+        out_of_order=out_of_order,
     )
     if repeated.any():
         times, values, stream = times[~repeated], values[~repeated], stream[~repeated]
     streams = Streams(times, values, stream, scrape_intervals_ms(times, stream, len(ordered)))
     streams = _filled_intervals(streams, ordered, grid.step_ms)
     past = times[times <= end_ms]
-    ahead = int(np.count_nonzero(times > end_ms + streams.interval_ms[stream]))
+    ahead = int(np.count_nonzero(times > end_ms + streams.interval_ms[stream])) if len(past) < len(times) else 0
     return _Flat(streams, counts, int(past.max()) if len(past) else None, ahead, rejected)
 
 
@@ -220,9 +224,8 @@ def _rejected(
 
 
 def _ascend(times: Ints, stream: Ints) -> bool:
-    """Return whether samples are sorted by stream and time already, as a scrape's are."""
-    same = stream[1:] == stream[:-1]
-    return bool((same | (stream[1:] > stream[:-1])).all() and (~same | (times[1:] >= times[:-1])).all())
+    """Return whether samples, which are sorted by stream, are by time too, as a scrape's are."""
+    return bool(((times[1:] >= times[:-1]) | (stream[1:] != stream[:-1])).all())
 
 
 def _filled_intervals(streams: Streams, ordered: Sequence[StreamKey], step_ms: int) -> Streams:
@@ -273,9 +276,9 @@ def _metric_rows(
 
 
 def _on_grid(part: Streams, kinds: Sequence[str], grid: Grid) -> tuple[Values, int]:
-    counter = np.array([kind == "counter" for kind in kinds])
-    if not counter.any():
+    if "counter" not in kinds:
         return gauges_on_grid(part, grid), 0
+    counter = np.array([kind == "counter" for kind in kinds])
     rates, resets = rates_on_grid(_only(part, counter), grid)
     if counter.all():
         return rates, resets
