@@ -58,9 +58,9 @@ class History:
     def __len__(self) -> int:
         return self._length
 
-    def append(self, rows: Mapping[str, Values]) -> None:
-        """Append rows of every column; all of the same length."""
-        added = len(rows["arrived"])
+    def append(self, rows: Mapping[str, Values | float]) -> None:
+        """Append rows of every column; all as many as there are of ``arrived``, or a number that is the same in all."""
+        added = np.size(rows["arrived"])
         for name in self._columns:
             kept = self._length - self._first(name)
             self._reserve(name, kept, kept + added)

@@ -137,7 +137,7 @@ class JobTwin:
 
     def current_capacity(self) -> float:
         """Return the true capacity of this deployment, records/s, once warm and without second-to-second noise."""
-        return float(physics.bottleneck_per_s(self._deployed_capacities(), self._shares))
+        return self._capacity_per_s
 
     def true_capacity(self, scale_out: int) -> float:
         """Return the capacity to expect at ``scale_out``, records/s: the mean over many draws of the key skew."""
@@ -295,6 +295,8 @@ class JobTwin:
             drawn = self._drawn_shares(self._scale_out, rng, 1)[0]
             shares = physics.together(drawn, self._relative(self._scale_out, self._mix)) if self._mix else drawn
             self._shares = self._binding(self._deployed_capacities(), shares)
+        self._each_per_s = self._deployed_capacities()
+        self._capacity_per_s = float(physics.bottleneck_per_s(self._each_per_s, self._shares))
         self._started_s, self._start_progress = self._now_s, self._progress
         self._after_failure = self._failed_worker is not None
         self._down_until_s, self._failed_worker = None, None
@@ -330,15 +332,14 @@ class JobTwin:
         ends_s = np.arange(1.0, seconds + 1.0, dtype=np.float64) * step_s + self._now_s
         uptime_s = ends_s - self._started_s
         speed = self._observables.speed(uptime_s, failed=self._after_failure)
-        capacity = self._least * np.floor(running * self.current_capacity() * speed * step_s / self._least)
+        capacity = self._least * np.floor(running * self._capacity_per_s * speed * step_s / self._least)
         lag = physics.backlog(self._lag, arrived, capacity)
         processed = np.concatenate(([self._lag], lag[:-1])) + arrived - lag
         progress = self._progress + np.cumsum(processed)
         rate, could = processed / step_s, capacity / step_s
-        per_worker, cpu = self._observables.workers(rate, speed, self._shares, self._deployed_capacities())
+        per_worker, cpu = self._observables.workers(rate, speed, self._shares, self._each_per_s)
         if self._failed_worker is not None:
             per_worker[:, self._failed_worker] = cpu[:, self._failed_worker] = np.nan
-        absent = np.full(seconds, np.nan)
         waited_s = self._waited_s(ends_s, arrived_total, progress - processed, processed)
         self.history.append(
             {
@@ -349,9 +350,9 @@ class JobTwin:
                 "lag": lag,
                 "capacity": could,
                 "latency_p95_ms": self._observables.latency_p95_ms(rate, could, waited_s, self._scale_out),
-                "uptime_s": uptime_s if running else absent,
-                "scale_out": np.full(seconds, float(self._scale_out)),
-                "deployment": np.full(seconds, float(self._deployment)),
+                "uptime_s": uptime_s if running else np.nan,
+                "scale_out": self._scale_out,
+                "deployment": self._deployment,
                 "worker_processed": per_worker,
                 "worker_counter": self._count(per_worker),
                 "worker_cpu": cpu,
@@ -364,9 +365,11 @@ class JobTwin:
 
     def _count(self, per_worker: Values) -> Values:
         """Return each worker's counter after each second; a restart has set it to 0."""
-        counter = np.cumsum(np.vstack((self._counters, self.step_s * np.nan_to_num(per_worker))), axis=0)[1:]
+        absent = np.isnan(per_worker)
+        counted = self.step_s * np.where(absent, 0.0, per_worker)
+        counter = np.concatenate((self._counters[None], counted)).cumsum(axis=0)[1:]
         self._counters = counter[-1].copy()
-        return np.where(np.isnan(per_worker), np.nan, counter)
+        return np.where(absent, np.nan, counter)
 
     def _waited_s(self, ends_s: Values, arrived_total: Values, before: Values, processed: Values) -> Values:
         """Return how long what is processed in each second had waited; 0 where nothing is."""

@@ -25,7 +25,7 @@ class Flicker:
 
     def draw(self, seconds: int) -> Values:
         """Return the next ``seconds`` rows, shape ``(seconds, width)``, however they are cut into pieces."""
-        white = np.vstack((self._before, self._rng.standard_normal((seconds, self._before.shape[1]))))
+        white = np.concatenate((self._before, self._rng.standard_normal((seconds, self._before.shape[1]))))
         self._before = white[seconds:]
         total = white[:seconds].copy()
         for later in range(1, self._persists):
@@ -69,7 +69,7 @@ class Observables:
         noise = cpu.noise * self._noise[_CPU].draw(shape[0])[:, :deployed]
         all_records, all_cpu = np.full(shape, np.nan), np.full(shape, np.nan)
         all_records[:, :deployed] = records
-        all_cpu[:, :deployed] = np.clip(cpu.idle + (1.0 - cpu.idle) * busy + noise, 0.0, 1.0)
+        all_cpu[:, :deployed] = (cpu.idle + (1.0 - cpu.idle) * busy + noise).clip(0.0, 1.0)
         return all_records, all_cpu
 
     def latency_p95_ms(self, processed: Values, capacity: Values, waited_s: Values, scale_out: int) -> Values:

@@ -157,6 +157,6 @@ def waited_s(
 
 def warm_up(uptime_s: Values, warm_up_s: int, speed: float) -> Values:
     """Return the speed after a start: from ``speed`` in a line to 1 in ``warm_up_s`` seconds."""
-    if warm_up_s == 0:
+    if warm_up_s == 0 or uptime_s.min(initial=np.inf) >= warm_up_s:
         return np.ones(len(uptime_s))
     return 1.0 - (1.0 - speed) * np.clip(1.0 - uptime_s / warm_up_s, 0.0, 1.0)
