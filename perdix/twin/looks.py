@@ -131,18 +131,12 @@ def _times_looking_back(
     from_s, to_s = of_s
     first = max(int(from_s // scraping.interval_s) - look_back, 0)
     last = max(int(to_s // scraping.interval_s) + 1, first)
-    scrapes = np.arange(first, last + 1)
-    if scraping.clock(endpoints[0]):
-        delay_s, luck = _luck(scrapes, seed, _numbers(tuple(endpoints)))
-    else:
-        delay_s, luck = np.zeros((1, len(scrapes))), np.ones((1, len(scrapes)))
-    delay_s = np.minimum(np.abs(delay_s) * scraping.jitter_s, 0.9 * scraping.interval_s)
-    times_ms = np.floor(1000.0 * (scrapes * scraping.interval_s + delay_s)).astype(np.int64)
-    kept = (luck >= scraping.loss) & ~_silent(times_ms, scraping.silences, endpoints)
+    times_ms, kept = _scrapes(scraping, seed, _numbers(tuple(endpoints)), first, last)
+    if scraping.silences:
+        kept = kept & ~_silent(times_ms, scraping.silences, endpoints)
     earlier = kept & (times_ms < 1000.0 * from_s)
-    newest = len(scrapes) - 1 - earlier[:, ::-1].argmax(axis=1)
-    kept &= ~earlier | (np.arange(len(scrapes)) == newest[:, None])
-    kept &= times_ms < 1000.0 * to_s
+    newest = times_ms.shape[1] - 1 - earlier[:, ::-1].argmax(axis=1)
+    kept = kept & (~earlier | (np.arange(times_ms.shape[1]) == newest[:, None])) & (times_ms < 1000.0 * to_s)
     return bool(earlier.any(axis=1).all()) or first == 0, _to_the_left(times_ms, kept)
 
 
@@ -159,17 +153,19 @@ def _numbers(endpoints: tuple[str, ...]) -> tuple[int, ...]:
     return tuple(zlib.crc32(endpoint.encode()) for endpoint in endpoints)
 
 
-def _luck(
-    scrapes: NDArray[np.int64], seed: int, endpoints: tuple[int, ...]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    blocks = range(int(scrapes[0]) // BLOCK, int(scrapes[-1]) // BLOCK + 1)
-    drawn = [_luck_of_endpoints(seed, endpoints, block) for block in blocks]
-    first = int(scrapes[0]) - blocks[0] * BLOCK
-    wanted = slice(first, first + len(scrapes))
-    if len(drawn) == 1:
-        return drawn[0][0][:, wanted], drawn[0][1][:, wanted]
-    delays, lost = (np.concatenate(parts, axis=1)[:, wanted] for parts in zip(*drawn, strict=True))
-    return delays, lost
+def _scrapes(
+    scraping: Scraping, seed: int, endpoints: tuple[int, ...], first: int, last: int
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return when the scrapes ``first`` to ``last`` are, and which of them leave samples, both ``(endpoints, n)``."""
+    blocks = range(first // BLOCK, last // BLOCK + 1)
+    parts = [
+        _block(seed, endpoints, block, (scraping.interval_s, scraping.jitter_s, scraping.loss)) for block in blocks
+    ]
+    wanted = slice(first - blocks[0] * BLOCK, last + 1 - blocks[0] * BLOCK)
+    times_ms, kept = (
+        parts[0] if len(parts) == 1 else (np.concatenate(each, axis=1) for each in zip(*parts, strict=True))
+    )
+    return times_ms[:, wanted], kept[:, wanted]
 
 
 def _silent(times_ms: NDArray[np.int64], silences: Iterable[Silence], endpoints: Sequence[str]) -> NDArray[np.bool_]:
@@ -184,11 +180,15 @@ def _silent(times_ms: NDArray[np.int64], silences: Iterable[Silence], endpoints:
 
 
 @lru_cache(maxsize=8)
-def _luck_of_endpoints(
-    seed: int, endpoints: tuple[int, ...], block: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _block(
+    seed: int, endpoints: tuple[int, ...], block: int, how: tuple[float, float, float]
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    interval_s, jitter_s, loss = how
     drawn = [_luck_of_block(seed, endpoint, block) for endpoint in endpoints]
-    return np.stack([delays for delays, _ in drawn]), np.stack([lost for _, lost in drawn])
+    delay_s = np.minimum(np.abs(np.stack([delays for delays, _ in drawn])) * jitter_s, 0.9 * interval_s)
+    scrapes = np.arange(block * BLOCK, (block + 1) * BLOCK)
+    times_ms = np.floor(1000.0 * (scrapes * interval_s + delay_s)).astype(np.int64)
+    return times_ms, np.stack([luck for _, luck in drawn]) >= loss
 
 
 @lru_cache(maxsize=512)
