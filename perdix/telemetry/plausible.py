@@ -28,6 +28,9 @@ class Plausible:
     high: float
 
 
+_USUAL: Final = {name: Plausible(metric.low, metric.high) for name, metric in CANONICAL.items()}
+
+
 def plausible_ranges(
     bounds: Bounds, running: int | None = None, highest_per_s: float | None = None
 ) -> Mapping[str, Plausible]:
@@ -46,7 +49,7 @@ def plausible_ranges(
         LAG.name: RETAINED_S * rate_per_s,
         SCALE_OUT.name: float(min(BEYOND_BOUNDS * workers, MOST_WORKERS)),
     }
-    return {name: Plausible(metric.low, highest.get(name, metric.high)) for name, metric in CANONICAL.items()}
+    return {**_USUAL, **{name: Plausible(CANONICAL[name].low, high) for name, high in highest.items()}}
 
 
 def screened(window: Window, ranges: Mapping[str, Plausible]) -> Window:
