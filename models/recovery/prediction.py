@@ -46,7 +46,7 @@ def predict_recoveries_s(
     rates = forecast_rates(forecast, quantile)
     backlog = backlog_of(checkpoint_interval_s, recent_workload_per_s, lag_records)
     capacities, downtimes = candidates(capacities_per_s, downtimes_s)
-    if rates.min() == rates.max() or downtimes.size == 0:
+    if (rates == rates[0]).all() or downtimes.size == 0:
         return _beyond(capacities, downtimes, backlog, rates[-1], horizon_s=0.0, arrived=0.0)
     return _through(rates, forecast.step_s, capacities, downtimes, backlog)
 
@@ -60,13 +60,15 @@ def _through(rates: Values, step_s: float, capacities: Values, downtimes: Values
     reached = (spare >= backlog) & (capacities > 0)[:, None]
     within = reached.any(axis=1)
     step = np.argmax(reached, axis=1)
-    found = _beyond(capacities, downtimes, backlog, rates[-1], horizon_s=ends[-1], arrived=arrived[-1])
     gain = capacities - rates[step]
     with np.errstate(divide="ignore", invalid="ignore"):
         crossing = ends[step] - (spare[np.arange(len(step)), step] - backlog) / gain
     # A gain that is not positive can only reach the backlog at the restart itself, with nothing to catch up.
-    crossing = np.where(gain > 0, crossing, ends[step] - step_s)
-    return np.where(within, np.maximum(crossing, downtimes), found)
+    found: Values = np.maximum(np.where(gain > 0, crossing, ends[step] - step_s), downtimes)
+    if within.all():
+        return found
+    beyond = _beyond(capacities, downtimes, backlog, rates[-1], horizon_s=ends[-1], arrived=arrived[-1])
+    return np.where(within, found, beyond)
 
 
 def _beyond(
@@ -93,7 +95,9 @@ def backlog_of(checkpoint_interval_s: float, recent_workload_per_s: float, lag_r
 
 def candidates(capacities_per_s: ArrayLike, downtimes_s: ArrayLike) -> tuple[Values, Values]:
     """Return capacities and downtimes in one shape. Raises ``ValueError`` for a NaN, infinite or negative downtime."""
-    capacities, downtimes = np.broadcast_arrays(np.asarray(capacities_per_s, float), np.asarray(downtimes_s, float))
+    capacities, downtimes = np.asarray(capacities_per_s, float), np.asarray(downtimes_s, float)
+    if capacities.shape != downtimes.shape:
+        capacities, downtimes = np.broadcast_arrays(capacities, downtimes)
     if not (np.isfinite(downtimes).all() and (downtimes >= 0).all()):
         raise ValueError(f"downtimes must be finite and not negative: {downtimes.tolist()}")
     return capacities, downtimes
@@ -104,8 +108,9 @@ def forecast_rates(forecast: Forecast, quantile: float | None) -> Values:
     rates = np.asarray(forecast.mean if quantile is None else forecast.quantiles[quantile], float)
     if rates.size == 0:
         raise ValueError("the forecast has no steps: forecast at least the target recovery time ahead")
-    missing = int(np.count_nonzero(~np.isfinite(rates)))
-    if missing:
+    known = np.isfinite(rates)
+    if not known.all():
+        missing = np.count_nonzero(~known)
         raise ValueError(f"{missing} of {rates.size} forecast steps are not finite: use the fallback forecast")
     return rates
 
