@@ -187,16 +187,16 @@ class Line:
         idle = idle or IdleShare()
         if self.cpu_mean <= idle.cpu + idle.sd:
             return self._nearly_idle()
-        noise, distance = math.sqrt(self.noise_variance), self.cpu_mean - idle.cpu
+        noise, distance, slope = math.sqrt(self.noise_variance), self.cpu_mean - idle.cpu, self.slope
         anchored = self.throughput_mean / distance
         anchored_variance = max(anchored * idle.sd / distance, 1e-9) ** 2
-        if not self.slope > 0.0:
-            fell = "throughput fell as CPU rose: slope refused" if self.slope < 0.0 else "steady CPU"
+        if not slope > 0.0:
+            fell = "throughput fell as CPU rose: slope refused" if slope < 0.0 else "steady CPU"
             basis = f"{fell}, idle share {idle.cpu:.2f} assumed"
             return self._through_mean(anchored, anchored_variance, noise, basis)
-        variance = noise**2 * self.throughput_m2 / self.comoment**2 + (self.slope - self.flat_slope) ** 2
+        variance = noise**2 * self.throughput_m2 / self.comoment**2 + (slope - self.flat_slope) ** 2
         by_anchor = variance / (variance + anchored_variance)
-        slope = self.slope + by_anchor * (anchored - self.slope)
+        slope += by_anchor * (anchored - slope)
         basis = "CPU range" if by_anchor < 0.5 else f"steady CPU, idle share {idle.cpu:.2f} assumed"
         return self._through_mean(slope, by_anchor * anchored_variance, noise, basis)
 
@@ -242,17 +242,18 @@ def lines_of(cpu: Values, throughput_per_s: Values, weights: Values) -> Values:
     total = w.sum(axis=1)
     x_mean, y_mean = _dots(w, x) / total, _dots(w, y) / total
     dx, dy = x - x_mean[:, None], y - y_mean[:, None]
-    return np.stack([total, x_mean, y_mean, _dots(w, dx**2), _dots(w, dy**2), _dots(w, dx * dy)])
+    return np.array([total, x_mean, y_mean, _dots(w, dx**2), _dots(w, dy**2), _dots(w, dx * dy)])
 
 
 def merged(lines: Values, others: Values) -> Values:
     """Return :meth:`Line.merge` of several lines at once, shapes ``(6, lines)``; each has samples on one side."""
-    weight = lines[0] + others[0]
-    share, cross = others[0] / weight, lines[0] * others[0] / weight
-    dx, dy = others[1] - lines[1], others[2] - lines[2]
-    means = [lines[1] + dx * share, lines[2] + dy * share]
-    squares = [lines[k] + others[k] + product * cross for k, product in ((3, dx * dx), (4, dy * dy), (5, dx * dy))]
-    return np.stack([weight, *means, *squares])
+    both = lines + others
+    share, cross = others[0] / both[0], lines[0] * others[0] / both[0]
+    apart = others[1:3] - lines[1:3]
+    both[1:3] = lines[1:3] + apart * share
+    both[3:5] += apart**2 * cross
+    both[5] += apart[0] * apart[1] * cross
+    return both
 
 
 def reach_of(lines: Values) -> Values:

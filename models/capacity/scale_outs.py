@@ -200,7 +200,7 @@ class ScaleOuts:
         surprises = self.surprises + 1 if missed else 0
         if surprises >= SURPRISES_TO_FORGET:
             return self._anew(fresh, newest_s)
-        kept, reporting = self.workers.decayed(0.5 ** (elapsed / HALF_LIFE_S)), set(fresh.workers)
+        kept, reporting = self.workers.decayed(0.5 ** (elapsed / HALF_LIFE_S)), set(fresh.names)
         if len(kept) > len(reporting) >= (self.scale_out or 0):
             kept = kept.only(reporting)  # pods that were replaced
         learnt = replace(self, workers=kept.merge(fresh), newest_s=newest_s, surprises=surprises, doubted=doubted)

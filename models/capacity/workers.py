@@ -18,7 +18,7 @@ from perdix.telemetry.window import Values
 
 LINE = 6  # statistics of a line
 ROWS = LINE + 2
-MEANS = (1, 2, LINE, LINE + 1)  # rows that hold means, which do not forget
+FORGET = [0, 3, 4, 5]  # rows that forget: the others hold means
 LEAST_WORK = 0.08  # mean CPU load above the idle share, from which its shares tell
 KEPT_IN_STATE = 144  # workers whose lines are stored; more are represented by these
 
@@ -87,10 +87,10 @@ class Workers:
             rows = paired[:, columns[0]]
             x, y = cpu[rows][:, columns].T, throughput_per_s[rows][:, columns].T
             w = np.ascontiguousarray(x * weight)
-            weights = w.sum(axis=1)
-            table[:LINE, columns] = lines_of(x, y, w)
-            table[LINE, columns] = (hottest[rows] * w).sum(axis=1) / weights
-            table[LINE + 1, columns] = (total[rows] * w).sum(axis=1) / weights
+            lines = lines_of(x, y, w)
+            table[:LINE, columns] = lines
+            table[LINE, columns] = (hottest[rows] * w).sum(axis=1) / lines[0]
+            table[LINE + 1, columns] = (total[rows] * w).sum(axis=1) / lines[0]
         return cls(names, table)._kept(np.any(paired, axis=0))
 
     @property
@@ -125,22 +125,19 @@ class Workers:
         return float(self.table[2].max(initial=0.0))
 
     def merge(self, other: Workers) -> Workers:
-        """Return the workers of both sets of samples."""
-        names = tuple(dict.fromkeys((*self.names, *other.names)))
+        """Return the workers of both sets of samples; each has samples in one of them at least."""
+        names = self.names if self.names == other.names else tuple(dict.fromkeys((*self.names, *other.names)))
         mine, theirs = self._among(names), other._among(names)
-        both = (mine[0] > 0) & (theirs[0] > 0)
-        table = np.where(mine[0] > 0, mine, theirs)
-        if both.any():
-            old, new = mine[:, both], theirs[:, both]
-            lines = merged(old[:LINE], new[:LINE])
-            table[:, both] = np.concatenate([lines, old[LINE:] + new[0] / lines[0] * (new[LINE:] - old[LINE:])])
-        return Workers(names, table)
+        lines = merged(mine[:LINE], theirs[:LINE])
+        means = mine[LINE:] + theirs[0] / lines[0] * (theirs[LINE:] - mine[LINE:])
+        return Workers(names, np.concatenate([lines, means]))
 
     def decayed(self, factor: float, floor: float = 1e-3) -> Workers:
         """Return the workers with weights multiplied by ``factor``; one whose weight falls below ``floor`` is gone."""
         if not 0.0 <= factor <= 1.0:
             raise ValueError(f"decay factor {factor} is outside 0..1")
-        table = self.table * np.where(np.isin(np.arange(ROWS), MEANS), 1.0, factor)[:, None]
+        table = self.table.copy()
+        table[FORGET] *= factor
         return Workers(self.names, table)._kept(table[0] >= floor)
 
     def only(self, names: set[str]) -> Workers:
@@ -166,10 +163,10 @@ class Workers:
     def against(self, fresh: Workers) -> Against:
         """Return what the lines believe of fresh samples; only workers that are known to both count."""
         believed = done = doubt = usual = cpu_load = usual_cpu = 0.0
-        known, workers = self.workers, 0
+        known, workers = dict(zip(self.names, self.table[:LINE].T.tolist(), strict=True)), 0
         for name, cpu, throughput_per_s in zip(fresh.names, *fresh.table[1:3].tolist(), strict=True):
             if name in known:
-                line = known[name].line
+                line = Line(*known[name])
                 fit = line.fit()
                 believed += fit.predict(cpu)
                 doubt += fit.sd(cpu)
