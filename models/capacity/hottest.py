@@ -71,7 +71,7 @@ def hottest_capacity(lines: Values, shares: Values, hottest_cpu: Values, idle: I
     fit = -0.5 * ((idles - crossing.cpu) / crossing.sd) ** 2 - 0.5 * scatter
     # Before anything is seen, every order of magnitude of it is as likely as any other.
     fits = fit[:, None] - 0.5 * precision * (commons - common[:, None]) ** 2 - np.log(commons)
-    likely = np.exp(fits - fits.max()) * _widths(commons.T).T * _widths(idles)[:, None]
+    likely = np.exp(fits - fits.max()) * _widths(commons) * _widths(idles)[:, None]
     likely /= likely.sum()
 
     load, uncertain, slower = _hottest(own, own_var, commons, shares, np.argsort(-(cpu / rate) * shares))
@@ -90,10 +90,10 @@ def _reaching_sd(values: Values, likely: Values, mean: float) -> float:
 
     Beyond the farther end lies as much as of a normal distribution does.
     """
-    order = np.argsort(values, axis=None)
-    weights = likely.ravel()[order]
-    ends = np.interp([BEYOND, 1.0 - BEYOND], np.cumsum(weights) - weights / 2.0, values.ravel()[order])
-    return float(np.abs(ends - mean).max()) / REACH_SDS
+    order = values.argsort(axis=None)
+    weights = likely.take(order)
+    low, high = np.interp([BEYOND, 1.0 - BEYOND], weights.cumsum() - weights / 2.0, values.take(order)).tolist()
+    return max(abs(low - mean), abs(high - mean)) / REACH_SDS
 
 
 def highest_of(deviates: int | Ints) -> Values:
@@ -169,9 +169,10 @@ def _hottest(
     trust = spread / (spread + var[:, None, None])
     per_record = commons + trust * (own.T[few, :, None] - commons)
     loads = np.maximum(per_record, commons * SPEED_SD) * share
-    which = loads.argmax(axis=0)
-    at = (which, *np.ogrid[: which.shape[0], : which.shape[1]])
-    return loads[at], trust[at] * var[which] / per_record[at] ** 2, np.log(loads[at] / shares[few][which] / commons)
+    which, highest = loads.argmax(axis=0), loads.max(axis=0)
+    at = which * which.size + np.arange(which.size).reshape(which.shape)
+    uncertain = trust.take(at) * var[which] / per_record.take(at) ** 2
+    return highest, uncertain, np.log(highest / shares[few][which] / commons)
 
 
 def _taking_turns(hottest_cpu: Values, cpu: Values, noise: Values, idles: Values) -> Values:
@@ -191,8 +192,9 @@ def _idle_shares(idle: IdleShare, cpu: Values) -> Values:
     """Return idle shares to try, ascending: close together around what is believed, and below the workers' CPU."""
     top = float(cpu.mean())
     below = top - LEAST_BUSY * max(top / LEAST_BUSY, 2.0) ** ORDERS
-    found = np.concatenate([idle.cpu + idle.sd * AROUND, below])
-    return np.unique(np.clip(found, 0.0, 0.9))
+    found = np.minimum(np.maximum(np.concatenate([idle.cpu + idle.sd * AROUND, below]), 0.0), 0.9)
+    found.sort()
+    return found[np.concatenate([[True], found[1:] > found[:-1]])]
 
 
 def _per_record(common: Values, precision: Values, least: float) -> Values:
@@ -201,11 +203,15 @@ def _per_record(common: Values, precision: Values, least: float) -> Values:
     highest = np.maximum(common[:, None] + 3.0 * deviation, 2.0 * least)
     wide = least * (highest / least) ** ORDERS
     near = common[:, None] + deviation * AROUND
-    return np.sort(np.maximum(np.hstack([wide, near]), least), axis=1)
+    found = np.maximum(np.concatenate([wide, near], axis=1), least)
+    found.sort(axis=1)
+    return found
 
 
 def _widths(values: Values) -> Values:
-    """Return the length that each of ascending values stands for along the first axis (trapezoid rule)."""
-    steps = np.diff(values, axis=0)
-    edge = np.zeros_like(values[:1])
-    return np.asarray(0.5 * (np.concatenate([edge, steps]) + np.concatenate([steps, edge])))
+    """Return the length that each of ascending values stands for along the last axis (trapezoid rule)."""
+    halves = 0.5 * (values[..., 1:] - values[..., :-1])
+    widths = np.zeros_like(values)
+    widths[..., :-1] = halves
+    widths[..., 1:] += halves
+    return widths
