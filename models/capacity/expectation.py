@@ -100,35 +100,32 @@ class Expectation:
 
     def estimates(self, scale_outs: range, *, dated: bool = False) -> dict[int, Estimate]:
         """Return the estimate of each scale-out with a 90 % interval; ``dated``: its basis names dates, not ages."""
-        answers = [self._answer(n) for n in scale_outs]
-        lost = [0.0] * len(answers)
-        skew = Skew.seen(self._ran_evenly)  # beyond the largest that ran
-        beyond = len(answers) if skew is None else min(max(skew.of + 1 - scale_outs.start, 0), len(answers))
-        if skew is not None and beyond < len(answers):
-            logs, variances = np.array(answers[beyond:]).T
-            limited, doubt = skew.limited(np.arange(scale_outs[beyond], scale_outs.stop), logs)
-            limited = np.maximum(limited, self._of_any_stay[skew.of - 1][0])  # more workers are never a loss
-            lost[beyond:] = (logs - limited).tolist()
-            answers[beyond:] = zip(limited.tolist(), (variances + doubt).tolist(), strict=True)
+        logs, variances = self._answers(scale_outs)
+        lost = np.zeros(len(logs))
+        largest = max((item.scale_out for item in self._ran_evenly if item.hottest_share is not None), default=None)
+        if largest is not None and scale_outs.stop - 1 > largest and (skew := Skew.seen(self._ran_evenly)) is not None:
+            beyond = max(largest + 1 - scale_outs.start, 0)
+            limited, doubt = skew.limited(np.arange(scale_outs[beyond], scale_outs.stop), logs[beyond:])
+            limited = np.maximum(limited, self._of_any_stay[0][largest - 1])  # more workers are never a loss
+            lost[beyond:] = logs[beyond:] - limited
+            logs[beyond:] = limited
+            variances[beyond:] += doubt
         if self.partitions is not None:
-            read = self._as_read(self.partitions, scale_outs, answers)
-            lost = [less + before[0] - after[0] for less, before, after in zip(lost, answers, read, strict=True)]
-            answers = read
+            lost += logs
+            logs, variances = self._as_read(self.partitions, scale_outs, logs, variances)
+            lost -= logs
         if self.groups.likely > 0.0:
-            answers = self._with_key_groups(scale_outs, answers)
+            logs, variances = self._with_key_groups(scale_outs, logs, variances)
         if self.groups.likely > MOSTLY:
-            lost = [0.0] * len(answers)
+            lost[:] = 0.0
+        answers = zip(scale_outs, logs.tolist(), variances.tolist(), lost.tolist(), strict=True)
         return {
-            n: self._estimate(n, answer, less_of(self._basis(n, answer[0], dated=dated), less))
-            for n, answer, less in zip(scale_outs, answers, lost, strict=True)
+            n: self._estimate(n, log_value, variance, less, dated=dated) for n, log_value, variance, less in answers
         }
 
-    def _as_read(
-        self, partitions: int, scale_outs: range, answers: list[tuple[float, float]]
-    ) -> list[tuple[float, float]]:
+    def _as_read(self, partitions: int, scale_outs: range, logs: Values, variances: Values) -> tuple[Values, Values]:
         """Return answers as far as workers that read whole partitions allow them; what ran is as it was."""
         tried = np.arange(scale_outs.start, scale_outs.stop)
-        logs, variances = np.array(answers).T
         sizes = np.array(list(self.typical))
         readers = np.array([self._log_reader(partitions, known) for known in self.typical.values()])
         nearest = np.abs(np.log(tried[:, None] / sizes)).argmin(axis=1)
@@ -137,9 +134,7 @@ class Expectation:
         for n, known in self._known_among(scale_outs):
             at = n - scale_outs.start
             limits[at] = logs[at] + math.log(known.per_s / if_read_evenly(known, partitions).per_s)
-        limited = limits < logs
-        variances += limited * READERS_SD**2
-        return list(zip(np.minimum(logs, limits).tolist(), variances.tolist(), strict=True))
+        return np.minimum(logs, limits), variances + (limits < logs) * READERS_SD**2
 
     def _log_reader(self, partitions: int, known: Evidence) -> float:
         """Return the log of what the mean worker takes, over its part of what workers that read evenly would take."""
@@ -153,21 +148,19 @@ class Expectation:
             return -float(slowest_reader(partitions, known.scale_out))
         return -known.log_speed
 
-    def _with_key_groups(self, scale_outs: range, answers: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    def _with_key_groups(self, scale_outs: range, logs: Values, variances: Values) -> tuple[Values, Values]:
         """Return answers as far as key groups are not behind what was seen, and what these say as far as they are."""
         at = np.minimum(np.arange(scale_outs.start, scale_outs.stop), self.groups.count) - 1
         found = self._by_key_groups(int(at[-1]) + 1)
         if found is None:
-            return answers
-        logs, variances = np.array(answers).T
+            return logs, variances
         theirs, their_variances = found[0][at], found[1][at]
         likely = np.full(len(at), self.groups.likely)
         if self.current is not None and self.current.scale_out in scale_outs:
             likely[self.current.scale_out - scale_outs.start] = 0.0  # that one is measured
         mean = likely * theirs + (1.0 - likely) * logs
         apart = likely * (theirs - mean) ** 2 + (1.0 - likely) * (logs - mean) ** 2
-        variance = likely * their_variances + (1.0 - likely) * variances + apart
-        return list(zip(mean.tolist(), variance.tolist(), strict=True))
+        return mean, likely * their_variances + (1.0 - likely) * variances + apart
 
     def _by_key_groups(self, most: int) -> tuple[Values, Values] | None:
         """Return log capacity and its variance at 1 .. ``most`` or more, as key groups have it; ``None``: not known.
@@ -213,31 +206,38 @@ class Expectation:
         """Return the variance of evidence without that of keys that are dealt anew."""
         return max(evidence.variance(self.now_s) - REDRAWN_SKEW**2, (0.25 * REDRAWN_SKEW) ** 2)
 
-    def _estimate(self, scale_out: int, answer: tuple[float, float], text: str) -> Estimate:
-        log_value, variance = answer
+    def _estimate(self, scale_out: int, log_value: float, variance: float, lost: float, *, dated: bool) -> Estimate:
         known = self._known(scale_out)
         seen = known is not None and known.source == OBSERVED
-        return Estimate.about(scale_out, log_value, math.sqrt(variance), seen=seen, basis=text)
+        basis = less_of(self._basis(known, scale_out, log_value, dated=dated), lost)
+        return Estimate.about(scale_out, log_value, math.sqrt(variance), seen=seen, basis=basis)
 
     def _known(self, scale_out: int) -> Evidence | None:
         """Return the stay that goes on, else what earlier ones lead to expect."""
         runs = self.current is not None and scale_out == self.current.scale_out
         return self.current if runs else self.typical.get(scale_out)
 
-    def _answer(self, scale_out: int) -> tuple[float, float]:
-        """Return log capacity and its variance: of the stay that goes on, else of any."""
-        if self.current is not None and scale_out == self.current.scale_out:
-            return self._blended(scale_out, self._current, stays_on=True)
-        expected = self._of_any_stay
-        if scale_out <= len(expected):
-            return expected[scale_out - 1]
-        most = expected[-1][0] + math.log(scale_out / len(expected))  # no worker adds more than those before it
-        log_value = min(max(expected[-1][0], self.curve.log_value(scale_out)), most)
+    def _answers(self, scale_outs: range) -> tuple[Values, Values]:
+        """Return log capacities and their variances: of the stay that goes on, else of any; shape ``(n,)`` each."""
+        found = np.array(self._of_any_stay)
+        largest, last = found.shape[1], float(found[0, -1])
+        further = [self._further(n, largest, last) for n in range(max(scale_outs.start, largest + 1), scale_outs.stop)]
+        found = found[:, scale_outs.start - 1 : scale_outs.stop - 1]
+        if further:
+            found = np.concatenate([found, np.array(further).T], axis=1)
+        if self.current is not None and (n := self.current.scale_out) in scale_outs:
+            found[:, n - scale_outs.start] = self._blended(n, self._current, stays_on=True)
+        return found[0], found[1]
+
+    def _further(self, scale_out: int, largest: int, last: float) -> tuple[float, float]:
+        """Return log capacity and its variance beyond the largest scale-out known, of which ``last`` is expected."""
+        most = last + math.log(scale_out / largest)  # no worker adds more than those before it
+        log_value = min(max(last, self.curve.log_value(scale_out)), most)
         return log_value, self.curve.variance(scale_out) + REDRAWN_SKEW**2
 
     @cached_property
-    def _of_any_stay(self) -> list[tuple[float, float]]:
-        """Log capacity and its variance, of any stay at 1 .. the largest scale-out known.
+    def _of_any_stay(self) -> tuple[Values, Values]:
+        """Log capacity and its variance, of any stay at 1 .. the largest scale-out known; shape ``(largest,)`` each.
 
         The total does not fall with more workers; of a scale-out that never ran, the average per worker does not rise.
         """
@@ -252,8 +252,7 @@ class Expectation:
             fewer, doubt = skew.fewer(tried[below])
             values[below] = values[skew.of - 1] + fewer
             variances[below] = variances[skew.of - 1] + doubt + OFF_CURVE**2
-        logs = as_workers_add(values, 1.0 / variances, seen)
-        return list(zip(logs.tolist(), variances.tolist(), strict=True))
+        return as_workers_add(values, 1.0 / variances, seen), variances
 
     def _blended(self, scale_out: int, evidence: Evidence | None, *, stays_on: bool = False) -> tuple[float, float]:
         """Return log capacity and variance from the curve and from what is known of this very scale-out."""
@@ -302,17 +301,19 @@ class Expectation:
     @cached_property
     def _of_fewest(self) -> Skew | None:
         """The hottest worker's share below the smallest: the curve does not know that fewer share keys more evenly."""
-        fewest = Skew.seen(self._ran_evenly, fewest=True)
-        return fewest if fewest is not None and fewest.of == min(self.typical) else None
+        smallest = min(self.typical)
+        known = self._even[smallest]
+        if smallest == 1 or known.source != OBSERVED or known.hottest_share is None:
+            return None
+        return Skew.seen(self._ran_evenly, fewest=True)
 
-    def _basis(self, scale_out: int, log_value: float, *, dated: bool) -> str:
-        evidence, now_s, skew = self._known(scale_out), None if dated else self.now_s, self._of_fewest
-        if evidence is None and self.groups.likely > MOSTLY:
+    def _basis(self, evidence: Evidence | None, scale_out: int, log_value: float, *, dated: bool) -> str:
+        if evidence is not None:
+            warnings = self.warnings if evidence is self.current else ()
+            return of_evidence(evidence, None if dated else self.now_s, warnings)
+        if self.groups.likely > MOSTLY:
             return of_key_groups(math.exp(log_value), scale_out)
-        if evidence is None and skew is not None and scale_out < skew.of:
+        skew = self._of_fewest
+        if skew is not None and scale_out < skew.of:
             return of_fewer(math.exp(log_value), scale_out, skew.of)
-        if evidence is None:
-            return of_curve(self.curve, scale_out)
-        if evidence is not self.current:
-            return of_evidence(evidence, now_s)
-        return of_evidence(evidence, now_s, self.warnings)
+        return of_curve(self.curve, scale_out)

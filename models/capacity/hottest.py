@@ -194,7 +194,7 @@ def _idle_shares(idle: IdleShare, cpu: Values) -> Values:
     below = top - LEAST_BUSY * max(top / LEAST_BUSY, 2.0) ** ORDERS
     found = np.minimum(np.maximum(np.concatenate([idle.cpu + idle.sd * AROUND, below]), 0.0), 0.9)
     found.sort()
-    return found[np.concatenate([[True], found[1:] > found[:-1]])]
+    return np.asarray(found[np.concatenate([[True], found[1:] > found[:-1]])])
 
 
 def _per_record(common: Values, precision: Values, least: float) -> Values:
@@ -205,7 +205,7 @@ def _per_record(common: Values, precision: Values, least: float) -> Values:
     near = common[:, None] + deviation * AROUND
     found = np.maximum(np.concatenate([wide, near], axis=1), least)
     found.sort(axis=1)
-    return found
+    return np.asarray(found)
 
 
 def _widths(values: Values) -> Values:

@@ -111,11 +111,15 @@ def apart(stay: Evidence, earlier: Evidence) -> float:
 
 
 def _shares(excess: float, scale_outs: NDArray[np.int_], of: int) -> Values:
-    """Return the hottest worker's share, shape ``(growths, n)``; more workers never raise it."""
-    most = max(int(scale_outs.max()), of)
-    beyond = np.minimum.accumulate(_skewed(excess, np.arange(of, most + 1), of, GROWTHS[:, None]), axis=1)
-    fewer = np.minimum(_skewed(excess, scale_outs, of, GROWTHS[:, None]), 1.0)
-    return np.where(scale_outs >= of, beyond[:, np.maximum(scale_outs - of, 0)], fewer)
+    """Return the hottest worker's share, shape ``(growths, n)``, at scale-outs all above ``of``, or all below it.
+
+    More workers never raise it.
+    """
+    most = int(scale_outs.max())
+    if most < of:
+        return np.minimum(_skewed(excess, scale_outs, of, GROWTHS[:, None]), 1.0)
+    beyond = _skewed(excess, np.arange(of, most + 1), of, GROWTHS[:, None])
+    return np.minimum.accumulate(beyond, axis=1).take(scale_outs - of, axis=1)
 
 
 def _skewed(excess: float, scale_outs: NDArray[np.int_], of: int, growths: Values) -> Values:
