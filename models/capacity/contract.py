@@ -32,7 +32,7 @@ class Estimate:
     @property
     def usable(self) -> bool:
         """Whether all three values are finite and above 0."""
-        return all(math.isfinite(value) and value > 0 for value in (self.low_per_s, self.per_s, self.high_per_s))
+        return 0.0 < self.low_per_s < math.inf and 0.0 < self.per_s < math.inf and 0.0 < self.high_per_s < math.inf
 
     @property
     def log_sd(self) -> float:

@@ -131,7 +131,7 @@ class Curve:
         scale, exponent = covariance @ np.array(
             [weights @ values, weights @ (logs * values) + EFFICIENCY * EFFICIENCY_SD**-2]
         )
-        cut = float(np.clip(exponent, -1.0, 0.0))
+        cut = min(max(float(exponent), -1.0), 0.0)
         if cut != exponent:
             scale = float(weights @ (values - cut * logs) / weights.sum())
         shared = float(weights @ [item.shared_sd for item in known] / weights.sum())

@@ -87,8 +87,8 @@ class KeyGroups:
         """
         most = min(most, self.count)
         if len(self._hottest) < most:
-            logs = [np.log(self._shares(n).max(axis=1)) for n in range(len(self._hottest) + 1, most + 1)]
-            self._hottest.extend((float(found.mean()), float(found.var())) for found in logs)
+            logs = np.log([self._shares(n).max(axis=1) for n in range(len(self._hottest) + 1, most + 1)])
+            self._hottest.extend(zip(logs.mean(axis=1).tolist(), logs.var(axis=1).tolist(), strict=True))
         mean, variance = np.array(self._hottest[:most]).T
         return mean, variance
 

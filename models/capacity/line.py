@@ -238,11 +238,11 @@ def lines_of(cpu: Values, throughput_per_s: Values, weights: Values) -> Values:
 
     All of shape ``(lines, n)``, finite, and of weights above 0.
     """
-    x, y, w = (np.ascontiguousarray(values) for values in (cpu, throughput_per_s, weights))
-    total = w.sum(axis=1)
-    x_mean, y_mean = _dots(w, x) / total, _dots(w, y) / total
-    dx, dy = x - x_mean[:, None], y - y_mean[:, None]
-    return np.array([total, x_mean, y_mean, _dots(w, dx**2), _dots(w, dy**2), _dots(w, dx * dy)])
+    w = np.ascontiguousarray(weights)
+    total, values = w.sum(axis=1), np.array([cpu, throughput_per_s])
+    means = _dots(w, values) / total
+    apart = values - means[:, :, None]
+    return np.concatenate([total[None], means, _dots(w, np.array([*apart**2, apart[0] * apart[1]]))])
 
 
 def merged(lines: Values, others: Values) -> Values:
@@ -262,5 +262,5 @@ def reach_of(lines: Values) -> Values:
 
 
 def _dots(a: Values, b: Values) -> Values:
-    """Return the sum of products of each row."""
-    return np.asarray((a[:, None, :] @ b[:, :, None])[:, 0, 0])
+    """Return the sum of products of each row of ``a`` with that of each of ``b``, shape ``(len(b), lines)``."""
+    return np.asarray((a[:, None, :] @ b[..., None])[..., 0, 0])

@@ -83,15 +83,14 @@ class Workers:
         missing = np.maximum(min(len(names), at_most) / np.maximum(counts, 1), 1.0)
         total = np.where(paired, throughput_per_s, 0.0).sum(axis=1) * missing
         table = np.zeros((ROWS, len(names)))
-        for columns in _alike(paired):  # nearly always one or two sets of workers
-            rows = paired[:, columns[0]]
+        for rows, columns in _alike(paired):  # nearly always one or two sets of workers
             x, y = cpu[rows][:, columns].T, throughput_per_s[rows][:, columns].T
             w = np.ascontiguousarray(x * weight)
             lines = lines_of(x, y, w)
             table[:LINE, columns] = lines
             table[LINE, columns] = (hottest[rows] * w).sum(axis=1) / lines[0]
             table[LINE + 1, columns] = (total[rows] * w).sum(axis=1) / lines[0]
-        return cls(names, table)._kept(np.any(paired, axis=0))
+        return cls(names, table)._kept(table[0] > 0)
 
     @property
     def workers(self) -> dict[str, Worker]:
@@ -290,9 +289,14 @@ class Against:
         return self.usual_per_s * max(self.cpu_load - idle, 0.0) / (self.usual_cpu_load - idle)
 
 
-def _alike(paired: NDArray[np.bool_]) -> list[list[int]]:
-    """Return the columns that have samples in the very same rows, together; those without any are left out."""
+def _alike(paired: NDArray[np.bool_]) -> list[tuple[Any, Any]]:
+    """Return indexes of rows, and of the columns that have samples in the very same rows: these, and no others.
+
+    Columns without any sample are left out.
+    """
+    if paired.size and paired.all():
+        return [(slice(None), slice(None))]
     found: dict[bytes, list[int]] = {}
     for column, rows in enumerate(np.packbits(paired, axis=0).T):
         found.setdefault(rows.tobytes(), []).append(column)
-    return [columns for rows, columns in found.items() if any(rows)]
+    return [(paired[:, columns[0]], columns) for rows, columns in found.items() if any(rows)]
