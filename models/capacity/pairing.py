@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import cast
@@ -26,12 +27,14 @@ class Rows:
     """Paired rows: CPU (one-minute mean, as exporters give it) and the mean throughput of that same minute.
 
     ``cpu`` and ``throughput_per_s`` have shape ``(n, workers)``; ``minutes_each`` is what one row is worth.
+    ``restarted_s``: epoch seconds since which the job runs by the last known uptime; -infinity where none is measured.
     """
 
     cpu: Values
     throughput_per_s: Values
     minutes_each: float
     newest_s: float
+    restarted_s: float
 
 
 def trailing_mean(values: Values, steps: int) -> Values:
@@ -67,7 +70,8 @@ def paired_minutes(window: Window, scale_out: int, after_s: float, arrived_s: fl
         return None
     throughput = trailing_mean(window.worker_metric(THROUGHPUT.name), steps)[usable]
     cpu = window.worker_metric(CPU.name)[usable]
-    return Rows(cpu, throughput, min(1.0, window.step_s / MINUTE_S), float(window.times_s[usable][-1]))
+    restarted_s = -math.inf if started_s is None else float(started_s[np.isfinite(started_s)][-1])
+    return Rows(cpu, throughput, min(1.0, window.step_s / MINUTE_S), float(window.times_s[usable][-1]), restarted_s)
 
 
 def seen_from_s(window: Window, scale_out: int) -> float:

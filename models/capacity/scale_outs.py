@@ -26,7 +26,6 @@ from perdix.settings.durations import MINUTE_S
 from perdix.settings.replacing import replace
 from perdix.settings.stream_job import MOST_WORKERS
 from perdix.telemetry.metrics import THROUGHPUT
-from perdix.telemetry.uptime import last_start_s
 from perdix.telemetry.window import Window
 
 STATE_FORMAT = 1
@@ -97,17 +96,15 @@ class ScaleOuts:
         """
         if not 1 <= scale_out <= MOST_WORKERS:
             raise ValueError(f"a running job has 1 to {MOST_WORKERS} workers, found scale-out {scale_out}")
-        moved = replace(self._arrived(scale_out, window), doubted=None)
+        moved = self._arrived(scale_out, window)
         rows = paired_minutes(window, scale_out, after_s=moved.newest_s, arrived_s=moved.arrived_s)
         if rows is None:
-            return moved
+            return replace(moved, doubted=None)
         fresh = Workers.of(window.workers, rows.cpu, rows.throughput_per_s, rows.minutes_each, scale_out)
         since_s = max(moved.newest_s, moved.faded_s)
         moved = moved._reaching(moved.reach.faded(rows.newest_s - since_s))
-        moved = replace(moved, faded_s=max(rows.newest_s, since_s))
-        restarted_s = last_start_s(window)
-        restarted_s = -math.inf if restarted_s is None else restarted_s
-        learnt = moved._learnt(fresh, rows.newest_s, restarted_s) if len(fresh) else moved
+        moved = replace(moved, doubted=None, faded_s=max(rows.newest_s, since_s))
+        learnt = moved._learnt(fresh, rows.newest_s, rows.restarted_s) if len(fresh) else moved
         return learnt if subtasks is None else learnt._dealt(subtasks, partitions)
 
     def until(self, end_s: float) -> ScaleOuts:
@@ -150,12 +147,14 @@ class ScaleOuts:
     def _disproved(self, reach: Reach) -> ScaleOuts:
         """Return the model with a reach that the newest minutes say: what earlier ones of the stay did is over."""
         found = self._reaching(reach)
-        return found if reach == self.reach else replace(found, behind=None)
+        return found if reach is self.reach or reach == self.reach else replace(found, behind=None)
 
     def _reaching(self, reach: Reach) -> ScaleOuts:
         """Return the model with another reach, by which other scale-outs take more or less, too."""
+        if reach is self.reach:
+            return self
         if reach == self.reach:
-            return self if reach is self.reach else replace(self, reach=reach)
+            return replace(self, reach=reach)
         by = reach.share / self.reach.share
         memory = {n: replace(item, per_s=by * item.per_s) for n, item in self.memory.items()}
         return replace(self, reach=reach, memory=memory)

@@ -25,6 +25,7 @@ STEEPEST = (
 HALFWAY = 0.1  # excess at which half of that is likeliest: workers differ so much for many reasons
 GROWTH_SD = 0.35
 CONTENTIONS = np.array([0.0, 0.01, 0.02, 0.04])  # what each further worker costs the others (Gunther), all as likely
+CONTENTION = float(CONTENTIONS.mean())
 
 
 @dataclass(frozen=True)
@@ -105,8 +106,7 @@ def apart(stay: Evidence, earlier: Evidence) -> float:
     theirs, before = (
         math.log(item.per_s * (item.hottest_share or 1.0) / (item.hottest_speed or 1.0)) for item in (stay, earlier)
     )
-    held_up = np.log1p(CONTENTIONS.mean() * np.array([earlier.scale_out - 1.0, stay.scale_out - 1.0]))
-    explained = float(held_up[0] - held_up[1])
+    explained = math.log1p(CONTENTION * (earlier.scale_out - 1.0)) - math.log1p(CONTENTION * (stay.scale_out - 1.0))
     return max(theirs - before - max(explained, 0.0), min(explained, 0.0) - (theirs - before), 0.0)
 
 

@@ -10,6 +10,7 @@ from perdix.control.job_memory import STORED_EVERY_S, JobMemory, history_of
 from perdix.control.observe import Observation, workload_of
 from perdix.control.standing import Standing, standings
 from perdix.models.capacity.contract import Estimate
+from perdix.models.capacity.scale_outs import ScaleOuts
 from perdix.models.forecasting.contract import Forecast, Workload
 from perdix.models.forecasting.forecaster import Forecaster, fallback
 from perdix.models.forecasting.foresight import KEPT_S
@@ -97,7 +98,7 @@ def with_capacity(
     if scale_out is not None and scale_out >= 1 and not mixed and (running is None or running.settled):
         subtasks = None if running is None else running.subtasks
         capacity = memory.capacity.update(window, scale_out, subtasks, partitions=partitions)
-        memory = _with_rates(replace(memory, capacity=capacity), observation, scale_out)
+        memory = _with_rates(memory, capacity, observation, scale_out)
     return memory
 
 
@@ -119,14 +120,14 @@ def as_seen(observation: Observation) -> Beliefs:
     return Beliefs(None, Forecast(end_s, HORIZON_S, np.array([level])))
 
 
-def _with_rates(memory: JobMemory, observation: Observation, scale_out: int) -> JobMemory:
-    """Let what is known of capacity and latency learn from what the job did (Daedalus, 3.1; Phoebe, 3.1).
+def _with_rates(memory: JobMemory, capacity: ScaleOuts, observation: Observation, scale_out: int) -> JobMemory:
+    """Return the memory with a capacity that, as the latency, learnt from what the job did (Daedalus, Phoebe; 3.1).
 
     While a backlog is worked off, throughput shows what the job can do and latency nothing; in steady operation it is
     the other way round. A minute in which the backlog only began shows neither: it was idle before. What the capacity
     does not learn from (a slow sink, a lag that follows committed offsets) is no highest rate of the profile either.
     """
-    capacity, profiled = memory.capacity, memory.profiled
+    profiled = memory.profiled
     rate_per_s, uptime_s, now_s = observation.throughput_per_s, observation.uptime_s, observation.end_s
     if rate_per_s is None or uptime_s is None or now_s is None:
         return replace(memory, capacity=capacity)
