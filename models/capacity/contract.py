@@ -26,8 +26,8 @@ class Estimate:
     def about(cls, scale_out: int, log_per_s: float, log_sd: float, *, seen: bool, basis: str) -> Self:
         """Return the estimate of a capacity by its logarithm and the standard deviation of that."""
         half = min(REACH_SDS * log_sd, WIDEST)
-        ends = (math.exp(log_per_s), math.exp(log_per_s - half), math.exp(log_per_s + half))
-        return cls(scale_out, *ends, seen=seen, basis=basis)
+        per_s, low_per_s, high_per_s = math.exp(log_per_s), math.exp(log_per_s - half), math.exp(log_per_s + half)
+        return cls(scale_out, per_s, low_per_s, high_per_s, seen, basis)
 
     @property
     def usable(self) -> bool:

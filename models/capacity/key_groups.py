@@ -75,7 +75,7 @@ class KeyGroups:
         newest = dict(list(kept.items())[-REMEMBERED:])
         return replace(self, seen=newest, log_odds=min(max(odds, LEAST_ODDS), MOST_ODDS))
 
-    @property
+    @cached_property
     def likely(self) -> float:
         """How likely it is that key groups are behind the shares; 0 where no two subtasks were seen."""
         return 1.0 / (1.0 + math.exp(-self.log_odds)) if max(self.seen, default=0) > 1 else 0.0
