@@ -36,12 +36,14 @@ HOTTEST = 6  # workers that may turn out to be the hottest
 class Capacity:
     """Capacity in records/s, the standard deviation of its logarithm, and what was learnt of the idle share.
 
+    ``cpu_reach``: the highest CPU load that the lines range up to.
     ``hottest_speed``: records per CPU of the worker that is full first, as a multiple of the mean worker's.
     """
 
     per_s: float
     log_sd: float
     idle: IdleShare
+    cpu_reach: float
     hottest_speed: float = 1.0
 
 
@@ -74,15 +76,17 @@ def hottest_capacity(lines: Values, shares: Values, hottest_cpu: Values, idle: I
     likely = np.exp(fits - fits.max()) * _widths(commons) * _widths(idles)[:, None]
     likely /= likely.sum()
 
-    load, uncertain, slower = _hottest(own, own_var, commons, shares, np.argsort(-(cpu / rate) * shares))
+    few = np.argsort(-(cpu / rate) * shares)[:HOTTEST] if len(cpu) > HOTTEST else slice(None)
+    load, uncertain, slower = _hottest(own[:, few], own_var[few], commons, shares[few])
     full = np.log1p(-idles)[:, None] - np.log(load) + math.log(shares.sum())
     full -= np.log1p(_taking_turns(hottest_cpu, cpu, noise, idles))[:, None]
     mean = float((likely * full).sum())
     variance = max(float((likely * (full - mean) ** 2).sum()), _reaching_sd(full, likely, mean) ** 2)
     variance += float((likely * np.minimum(uncertain, SPEED_SD**2)).sum())
-    model = MODEL_ERROR + BEND_ERROR * max(0.0, 1.0 - float(reach_of(lines).max())) ** 2
+    reach = float(reach_of(lines).max())
+    model = MODEL_ERROR + BEND_ERROR * max(0.0, 1.0 - reach) ** 2
     speed = math.exp(-float((likely * slower).sum()))
-    return Capacity(math.exp(mean), math.sqrt(variance + model**2), _learnt(idles, likely * commons), speed)
+    return Capacity(math.exp(mean), math.sqrt(variance + model**2), _learnt(idles, likely * commons), reach, speed)
 
 
 def _reaching_sd(values: Values, likely: Values, mean: float) -> float:
@@ -150,9 +154,7 @@ def _learnt(idles: Values, likely: Values) -> IdleShare:
     return IdleShare(centre, max(math.sqrt(float(by_idle @ (idles - centre) ** 2)), BETWEEN_SD))
 
 
-def _hottest(
-    own: Values, own_var: Values, commons: Values, shares: Values, hottest: Ints
-) -> tuple[Values, Values, Values]:
+def _hottest(own: Values, own_var: Values, commons: Values, shares: Values) -> tuple[Values, Values, Values]:
     """Return the CPU load above idle of the hottest worker, per record/s of all workers' shares, and its variance.
 
     Also the logarithm of its CPU per record over the workers' common one.
@@ -161,18 +163,15 @@ def _hottest(
     variance.
     ``commons``: the workers' common CPU per record to try, shape ``(idle shares, points)``, as of what is returned; the
     variance is relative.
-    ``hottest``: numbers of the workers, those that are likely to be the hottest first.
     """
-    few = hottest[:HOTTEST] if len(hottest) > HOTTEST else np.arange(len(hottest))
-    var, share = own_var[few], shares[few, None, None]
     spread = (SPEED_SD * commons) ** 2
-    trust = spread / (spread + var[:, None, None])
-    per_record = commons + trust * (own.T[few, :, None] - commons)
-    loads = np.maximum(per_record, commons * SPEED_SD) * share
+    trust = spread / (spread + own_var[:, None, None])
+    per_record = commons + trust * (own.T[:, :, None] - commons)
+    loads = np.maximum(per_record, commons * SPEED_SD) * shares[:, None, None]
     which, highest = loads.argmax(axis=0), loads.max(axis=0)
     at = which * which.size + np.arange(which.size).reshape(which.shape)
-    uncertain = trust.take(at) * var[which] / per_record.take(at) ** 2
-    return highest, uncertain, np.log(highest / shares[few][which] / commons)
+    uncertain = trust.take(at) * own_var[which] / per_record.take(at) ** 2
+    return highest, uncertain, np.log(highest / shares[which] / commons)
 
 
 def _taking_turns(hottest_cpu: Values, cpu: Values, noise: Values, idles: Values) -> Values:
@@ -190,7 +189,7 @@ def _taking_turns(hottest_cpu: Values, cpu: Values, noise: Values, idles: Values
 
 def _idle_shares(idle: IdleShare, cpu: Values) -> Values:
     """Return idle shares to try, ascending: close together around what is believed, and below the workers' CPU."""
-    top = float(cpu.mean())
+    top = float(cpu.sum()) / len(cpu)
     below = top - LEAST_BUSY * max(top / LEAST_BUSY, 2.0) ** ORDERS
     found = np.minimum(np.maximum(np.concatenate([idle.cpu + idle.sd * AROUND, below]), 0.0), 0.9)
     found.sort()

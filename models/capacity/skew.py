@@ -86,11 +86,11 @@ class Skew:
         by_share = logs[:, -1:] - logs[:, :-1]
         held_up = np.log1p(CONTENTIONS[:, None] * (tried - 1.0))
         spared = held_up[:, -1:] - held_up[:, :-1]
-        mean = self.likely @ by_share
-        variance = self.likely @ (by_share - mean) ** 2 + spared.var(axis=0)
+        mean, usual = self.likely @ by_share, spared.sum(axis=0) / len(spared)
+        variance = self.likely @ (by_share - mean) ** 2 + ((spared - usual) ** 2).sum(axis=0) / len(spared)
         slowest = highest_of(tried) / highest_of(self.of)  # the slowest of fewer workers is not as slow
         quicker = -self.log_speed * (1.0 - slowest[:-1])
-        return np.minimum(mean + spared.mean(axis=0) + quicker, 0.0), variance + (0.5 * quicker) ** 2
+        return np.minimum(mean + usual + quicker, 0.0), variance + (0.5 * quicker) ** 2
 
 
 def apart(stay: Evidence, earlier: Evidence) -> float:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perdix.models.capacity.hottest import STRANGERS, hottest_capacity
-from perdix.models.capacity.line import IdleShare, Line, lines_of, merged, reach_of
+from perdix.models.capacity.line import IdleShare, Line, lines_of, merged
 from perdix.settings.stream_job import MOST_WORKERS
 from perdix.telemetry.window import Values
 
@@ -220,13 +220,14 @@ class Workers:
         if not loaded.size:
             return Total(0.0, 0.0, 0.0, self.reporting, self._warnings(scale_out))
         lines, hottest_cpu, total_per_s = loaded[:LINE], loaded[LINE], loaded[LINE + 1]
-        found = hottest_capacity(lines, lines[2] / total_per_s, hottest_cpu, idle)
+        shares = lines[2] / total_per_s
+        found = hottest_capacity(lines, shares, hottest_cpu, idle)
         scale = scale_out / self.reporting
         relative = math.hypot(found.log_sd, 0.2 * max(0.0, scale - 1.0))  # workers never seen may be slower
-        per_s, reach = scale_out / len(self) * found.per_s, float(reach_of(lines).max())
-        share = float(np.clip((lines[2] / total_per_s)[lines[1].argmax()] / max(scale, 1.0), 1e-9, 1.0))
-        warnings = self._warnings(scale_out)
-        return Total(per_s, per_s * relative, reach, self.reporting, warnings, found.idle, share, found.hottest_speed)
+        per_s, warnings = scale_out / len(self) * found.per_s, self._warnings(scale_out)
+        share = min(max(float(shares[lines[1].argmax()]) / max(scale, 1.0), 1e-9), 1.0)
+        speed = found.hottest_speed
+        return Total(per_s, per_s * relative, found.cpu_reach, self.reporting, warnings, found.idle, share, speed)
 
     def _warnings(self, scale_out: int) -> tuple[str, ...]:
         if self.reporting < scale_out:
