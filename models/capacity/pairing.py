@@ -44,8 +44,8 @@ def trailing_mean(values: Values, steps: int) -> Values:
     45 s (measured); on a ramp that tilts the line by some 5 %.
     """
     present = np.isfinite(values)
-    sums = np.cumsum(np.where(present, values, 0.0), axis=0)
-    counts = np.cumsum(present, axis=0)
+    sums = np.where(present, values, 0.0).cumsum(axis=0)
+    counts = present.cumsum(axis=0)
     if len(values) > steps:
         sums[steps:], counts[steps:] = sums[steps:] - sums[:-steps], counts[steps:] - counts[:-steps]
     enough = counts >= max(1.0, HALF * steps)
@@ -82,7 +82,7 @@ def seen_from_s(window: Window, scale_out: int) -> float:
 
 def _of_another(window: Window, scale_out: int) -> NDArray[np.bool_]:
     running = window.job_metric(SCALE_OUT.name)
-    return np.asarray(np.isfinite(running) & (np.round(running) != scale_out))
+    return np.asarray(np.isfinite(running) & (running.round() != scale_out))
 
 
 @dataclass(frozen=True)
