@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from operator import mul
 from typing import Any, Self
 
 import numpy as np
@@ -122,21 +123,18 @@ class Curve:
 
         ``evidence`` is of any stay, at different scale-outs.
         """
-        known = list(evidence)
-        logs = np.log([item.scale_out for item in known])
-        values = np.log([item.per_s for item in known]) - logs
-        weights = 1.0 / np.array([item.variance(now_s) + OFF_CURVE**2 for item in known])
-        normal = np.array([[weights.sum(), weights @ logs], [weights @ logs, weights @ logs**2 + EFFICIENCY_SD**-2]])
-        covariance = np.linalg.inv(normal)
-        scale, exponent = covariance @ np.array(
-            [weights @ values, weights @ (logs * values) + EFFICIENCY * EFFICIENCY_SD**-2]
-        )
-        cut = min(max(float(exponent), -1.0), 0.0)
-        if cut != exponent:
-            scale = float(weights @ (values - cut * logs) / weights.sum())
-        shared = float(weights @ [item.shared_sd for item in known] / weights.sum())
-        covariance[0, 0] = max(covariance[0, 0], shared**2)
-        return cls(float(scale), cut, (covariance[0, 0], covariance[0, 1], covariance[1, 1]), len(known), shared)
+        known, prior = list(evidence), EFFICIENCY_SD**-2
+        logs = [math.log(item.scale_out) for item in known]
+        values = [math.log(item.per_s / item.scale_out) for item in known]
+        weights = [1.0 / (item.variance(now_s) + OFF_CURVE**2) for item in known]
+        weighted = list(map(mul, weights, logs))
+        weight, log, square = sum(weights), sum(weighted), sum(map(mul, weighted, logs)) + prior
+        value, product = sum(map(mul, weights, values)), sum(map(mul, weighted, values)) + EFFICIENCY * prior
+        determinant = weight * square - log**2
+        exponent = min(max((weight * product - log * value) / determinant, -1.0), 0.0)
+        shared = sum(map(mul, weights, (item.shared_sd for item in known))) / weight
+        covariance = (max(square / determinant, shared**2), -log / determinant, weight / determinant)
+        return cls((value - exponent * log) / weight, exponent, covariance, len(known), shared)
 
     def log_value(self, scale_out: int) -> float:
         """Return the logarithm of the capacity of ``scale_out`` workers in records/s."""
