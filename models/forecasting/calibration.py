@@ -6,17 +6,17 @@ On the measured traces that halves the over-provision of the maximum at the same
 """
 
 from dataclasses import dataclass
-from typing import Self
+from functools import cache, cached_property
 
 import numpy as np
 
-from perdix.models.forecasting.contract import PROBABILITIES
+from perdix.models.forecasting.contract import PROBABILITIES, Paths
 from perdix.models.forecasting.tail import Tail
 from perdix.models.forecasting.track_record import TrackRecord
 from perdix.models.forecasting.weighting import apart
 from perdix.telemetry.window import Values
 
-NORMAL_QUANTILES = (0.0, 0.8416, 1.2816, 1.6449)
+_NORMAL_QUANTILES = dict(zip(PROBABILITIES, (0.0, 0.8416, 1.2816, 1.6449), strict=True))
 LEAST_ORIGINS = 8
 NOISE_LEADS = 10
 
@@ -25,67 +25,85 @@ NOISE_LEADS = 10
 class Calibration:
     """Quantiles of errors by lead, of the path and of the highest rate so far, in units of the members' disagreement.
 
-    ``leads_s``: middle of each part of the horizon, shape ``(leads,)``.
-    ``path``, ``highest``: ``(actual - forecast) / disagreement`` at each probability, shape ``(probabilities, leads)``.
     With one member the unit is one record per second.
-    ``walk``: what a random walk would miss by, records/s, of the same shape: it stands where too little has come true.
-    ``noise_per_s``: standard deviation of single cells around their part's line, records/s: what means over a part do
-    not show.
     """
 
-    leads_s: Values
-    path: Values
-    highest: Values
-    walk: Values
-    noise_per_s: float
+    record: TrackRecord  # what has come true
+    tail: Tail  # the newest part of the workload, in the finest cells
 
-    @classmethod
-    def of(cls, record: TrackRecord, tail: Tail) -> Self:
-        """Calibrate on what has come true."""
-        leads_s = record.lead_s * (np.arange(record.leads, dtype=np.float64) + 0.5)
-        unit, tops, tops_unit = record.units
-        path = _quantiles((record.actual - record.combined) / unit)
-        highest = _quantiles((np.maximum.accumulate(record.peaks, axis=1) - tops) / tops_unit)
-        return cls(leads_s, _ordered(path), _ordered(highest), _random_walk(tail, leads_s), _noise(tail, record.lead_s))
+    @cached_property
+    def leads_s(self) -> Values:
+        """Middle of each part of the horizon, shape ``(leads,)``."""
+        return self.record.lead_s * (np.arange(self.record.leads, dtype=np.float64) + 0.5)
 
-    def quantiles(self, mean: Values, leads_s: Values, projections: Values) -> dict[float, Values]:
+    @cached_property
+    def path(self) -> Values:
+        """``(actual - forecast) / disagreement`` at each probability, shape ``(probabilities, leads)``."""
+        return _ordered(_quantiles((self.record.actual - self.record.combined) / self.record.units[0]))
+
+    @cached_property
+    def highest(self) -> Values:
+        """The like of :attr:`path` for the highest rate so far."""
+        _, tops, unit = self.record.units
+        return _ordered(_quantiles((np.maximum.accumulate(self.record.peaks, axis=1) - tops) / unit))
+
+    @cached_property
+    def walk(self) -> Values:
+        """What a random walk would miss by, records/s, shape as :attr:`path`: where too little has come true."""
+        return _random_walk(self.tail, self.leads_s)
+
+    @cached_property
+    def noise_per_s(self) -> float:
+        """Standard deviation of single cells around their part's line, records/s: what means over a part do not show.
+
+        0 where a part has fewer than four cells.
+        """
+        return _noise(self.tail, self.record.lead_s)
+
+    def quantiles(self, mean: Values, leads_s: Values, projections: Values) -> Paths:
         """Return the quantiles of a forecast, probability -> records/s, never negative, each of ``mean``'s shape.
 
         ``leads_s``: middle of each step, seconds after the origin, ascending.
         ``projections``: what each member said, shape ``(members, steps)``; NaN where it could not.
         """
         single = len(leads_s) > 1 and leads_s[1] - leads_s[0] < 2.0 * self.leads_s[0] - 1e-6
-        noise = self.noise_per_s if single else 0.0
-        rows = self._at(self.path, leads_s, apart(projections[None], mean[None])[0])
-        return {
-            probability: np.maximum(mean + (np.hypot(row, normal * noise) if normal else row), 0.0)
-            for probability, normal, row in zip(PROBABILITIES, NORMAL_QUANTILES, rows, strict=True)
-        }
+        unit = cache(lambda: apart(projections[None], mean[None])[0])
 
-    def maxima(self, mean: Values, leads_s: Values, projections: Values) -> dict[float, Values]:
+        def quantile(probability: float) -> Values:
+            normal = _NORMAL_QUANTILES[probability]
+            row = self._missed(self.path, probability, leads_s, unit())
+            row = np.hypot(row, normal * (self.noise_per_s if single else 0.0)) if normal else row
+            return np.maximum(mean + row, 0.0)
+
+        return Paths(PROBABILITIES, quantile)
+
+    def maxima(self, mean: Values, leads_s: Values, projections: Values) -> Paths:
         """Return what the highest rate up to each step stays below, probability -> records/s, never decreasing."""
-        tops = np.maximum.accumulate(mean)
-        unit = apart(np.maximum.accumulate(projections, axis=1)[None], tops[None])[0]
-        rows = self._at(self.highest, leads_s, unit)
-        return {
-            probability: np.maximum.accumulate(np.maximum(tops + row, 0.0))
-            for probability, row in zip(PROBABILITIES, rows, strict=True)
-        }
+        tops = cache(lambda: np.maximum.accumulate(mean))
+        unit = cache(lambda: apart(np.maximum.accumulate(projections, axis=1)[None], tops()[None])[0])
 
-    def _at(self, scores: Values, leads_s: Values, unit: Values) -> Values:
-        """Return offsets in records/s at each probability, shape ``(probabilities, steps)``, ascending with it."""
+        def maximum(probability: float) -> Values:
+            row = self._missed(self.highest, probability, leads_s, unit())
+            return np.maximum.accumulate(np.maximum(tops() + row, 0.0))
+
+        return Paths(PROBABILITIES, maximum)
+
+    def _missed(self, scores: Values, probability: float, leads_s: Values, unit: Values) -> Values:
+        """Return what is missed by at one probability, records/s, shape ``(steps,)``."""
+        k = PROBABILITIES.index(probability)
         growth = np.sqrt(np.maximum(leads_s / self.leads_s[-1], 1.0))
-        known = np.isfinite(scores[0])
+        known = np.isfinite(scores[k])
         if not known.any():
-            return np.asarray(growth * self._walked(leads_s))
-        offsets = np.array([np.interp(leads_s, self.leads_s[known], row[known]) * unit for row in scores])
-        beyond = leads_s > self.leads_s[known][-1] + self.leads_s[0]
+            return np.asarray(growth * self._walked(k, leads_s))
+        known_s = self.leads_s[known]
+        missed = np.interp(leads_s, known_s, scores[k, known]) * unit
+        beyond = leads_s > known_s[-1] + self.leads_s[0]
         if beyond.any():
-            offsets[:, beyond] = np.maximum(offsets, self._walked(leads_s))[:, beyond]
-        return np.asarray(growth * offsets)
+            missed[beyond] = np.maximum(missed, self._walked(k, leads_s))[beyond]
+        return np.asarray(growth * missed)
 
-    def _walked(self, leads_s: Values) -> Values:
-        return np.array([np.interp(leads_s, self.leads_s, row) for row in self.walk])
+    def _walked(self, k: int, leads_s: Values) -> Values:
+        return np.asarray(np.interp(leads_s, self.leads_s, self.walk[k]))
 
 
 def _quantiles(values: Values) -> Values:
@@ -117,7 +135,7 @@ def _random_walk(tail: Tail, leads_s: Values) -> Values:
     steps = np.diff(tail.per_s)
     steps = steps[np.isfinite(steps)]
     sigma = float(np.sqrt(np.mean(steps**2))) if len(steps) else 0.0
-    return sigma * np.outer(NORMAL_QUANTILES, np.sqrt(np.maximum(leads_s / tail.cell_s, 1.0)))
+    return sigma * np.outer(list(_NORMAL_QUANTILES.values()), np.sqrt(np.maximum(leads_s / tail.cell_s, 1.0)))
 
 
 def _noise(tail: Tail, lead_s: float) -> float:

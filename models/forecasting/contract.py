@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -51,6 +52,38 @@ class Workload:
         if not impossible.any():
             return self
         return Workload(self.start_s, self.step_s, np.where(impossible, np.nan, rates))
+
+
+class Paths(Mapping[float, Values]):
+    """Paths of a forecast, probability -> records/s, shape ``(horizon,)``; each is worked out when it is first read.
+
+    Most are never read: a tick asks for two of eight. Pickled, copied and shown as the ``dict`` of all of them.
+    """
+
+    def __init__(self, probabilities: Iterable[float], path: Callable[[float], Values]) -> None:
+        self._path = path
+        self._known: dict[float, Values | None] = dict.fromkeys(probabilities)
+
+    def __getitem__(self, probability: float) -> Values:
+        known = self._known[probability]
+        if known is None:
+            known = self._known[probability] = self._path(probability)
+        return known
+
+    def __iter__(self) -> Iterator[float]:
+        return iter(self._known)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def __contains__(self, probability: object) -> bool:
+        return probability in self._known
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return dict, (dict(self),)
 
 
 @dataclass(frozen=True)

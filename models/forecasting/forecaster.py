@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, Self
 
@@ -287,16 +288,18 @@ class Forecaster:
             raise NotForecastableError(
                 f"{self.family}: no workload measured lately to forecast from; update() with newer observations"
             ) from None
-        remembering = [tail for _, tail in sorted(self.tails.items()) if tail.known]
-        calibration = Calibration.of(self.record, remembering[0])
         return Forecast(
             origin_s=self.end_s,
             step_s=float(edges_s[1] - edges_s[0]),
             mean=mean,
-            quantiles=calibration.quantiles(mean, middles_s, projections),
-            maxima=calibration.maxima(mean, middles_s, projections),
+            quantiles=self._calibration.quantiles(mean, middles_s, projections),
+            maxima=self._calibration.maxima(mean, middles_s, projections),
             family=self.family,
         )
+
+    @cached_property
+    def _calibration(self) -> Calibration:
+        return Calibration(self.record, next(tail for _, tail in sorted(self.tails.items()) if tail.known))
 
     def to_state(self) -> dict[str, Any]:
         """Return a JSON-serialisable state with a checksum: of eight days by 10 s, half a MB."""

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from perdix.models.forecasting.contract import Forecast
+from perdix.models.forecasting.contract import Forecast, Paths
 from perdix.models.forecasting.failures import positive
 from perdix.models.forecasting.tail import Tail
 from perdix.settings.durations import HOUR_S, MINUTE_S
@@ -129,13 +129,16 @@ class Trust:
         mean = np.minimum(level_per_s + self.share * (forecast.mean - level_per_s), max(highest, 0.0))
         if highest <= 0 or np.array_equal(mean, forecast.mean):
             return forecast
-        moved = mean - forecast.mean
-        quantiles = {
-            at: np.maximum(values + moved, mean if at >= 0.5 else 0.0) for at, values in forecast.quantiles.items()
-        }
-        lifted = np.maximum.accumulate(mean) - np.maximum.accumulate(forecast.mean)
-        maxima = {at: np.maximum.accumulate(np.maximum(values + lifted, 0.0)) for at, values in forecast.maxima.items()}
-        return replace(forecast, mean=mean, quantiles=quantiles, maxima=maxima)
+        before, quantiles, maxima = forecast.mean, forecast.quantiles, forecast.maxima
+
+        def quantile(at: float) -> Values:
+            return np.maximum(quantiles[at] + (mean - before), mean if at >= 0.5 else 0.0)
+
+        def maximum(at: float) -> Values:
+            lifted = np.maximum.accumulate(mean) - np.maximum.accumulate(before)
+            return np.maximum.accumulate(np.maximum(maxima[at] + lifted, 0.0))
+
+        return replace(forecast, mean=mean, quantiles=Paths(quantiles, quantile), maxima=Paths(maxima, maximum))
 
     def to_state(self) -> dict[str, Any]:
         """Return a JSON-serialisable state."""

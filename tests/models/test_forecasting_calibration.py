@@ -49,13 +49,13 @@ def walk(count: int, seed: int, step_s: float = 10.0) -> Workload:
 def test_quantiles_exceed_the_share_of_errors_that_they_promise(members):
     history = missed(members, apart=50.0 * (members > 1))
     mean, said = np.full(LEADS, 1000.0), history.forecasts[0]
-    upper = Calibration.of(history, FLAT).quantiles(mean, MIDDLES_S, said)
+    upper = Calibration(history, FLAT).quantiles(mean, MIDDLES_S, said)
     for probability in PROBABILITIES[1:]:
         assert np.mean(history.actual <= upper[probability]) == pytest.approx(probability, abs=0.02)
 
 
 def test_margins_are_wide_where_members_disagree():
-    calibration = Calibration.of(missed(3, apart=50.0), FLAT)
+    calibration = Calibration(missed(3, apart=50.0), FLAT)
     mean = np.full(LEADS, 1000.0)
     near, far = (mean + apart * np.array([[-1.0], [0.0], [1.0]]) for apart in (10.0, 200.0))
     for made in (calibration.quantiles, calibration.maxima):
@@ -63,7 +63,7 @@ def test_margins_are_wide_where_members_disagree():
 
 
 def test_one_member_alone_misses_by_records_not_by_shares():
-    calibration = Calibration.of(missed(1), FLAT)
+    calibration = Calibration(missed(1), FLAT)
     low, high = np.full(LEADS, 1000.0), np.full(LEADS, 9000.0)
     above_low = calibration.quantiles(low, MIDDLES_S, low[None])[0.9] - low
     above_high = calibration.quantiles(high, MIDDLES_S, high[None])[0.9] - high
@@ -73,7 +73,7 @@ def test_one_member_alone_misses_by_records_not_by_shares():
 def test_noise_within_a_part_widens_quantiles_of_single_steps_only():
     rng = np.random.default_rng(1)
     noisy = Tail.of(Workload(0.0, 1.0, 1000.0 + 30.0 * rng.normal(size=900)), 1.0)
-    calibration = Calibration.of(missed(1, size=1.0), noisy)
+    calibration = Calibration(missed(1, size=1.0), noisy)
     assert calibration.noise_per_s == pytest.approx(30.0, rel=0.1)
     seconds = np.arange(0.5, 300.0)
     fine = calibration.quantiles(np.full(300, 1000.0), seconds, np.full((1, 300), 1000.0))[0.9]
@@ -85,7 +85,7 @@ def test_noise_within_a_part_widens_quantiles_of_single_steps_only():
 def test_with_too_few_origins_a_random_walk_takes_the_place_of_errors():
     tail = Tail.of(walk(300, 0), 10.0)
     few = record(np.full((4, 2, LEADS), 1000.0), np.full((4, LEADS), 1000.0))
-    upper = Calibration.of(few, tail).quantiles(np.full(LEADS, 1000.0), MIDDLES_S, np.full((2, LEADS), 1000.0))
+    upper = Calibration(few, tail).quantiles(np.full(LEADS, 1000.0), MIDDLES_S, np.full((2, LEADS), 1000.0))
     assert (np.diff(upper[0.9]) > 0.0).all()
     assert upper[0.5].tolist() == [1000.0] * LEADS
 
@@ -97,7 +97,7 @@ def test_with_too_few_origins_a_random_walk_takes_the_place_of_errors():
 )
 def test_quantiles_ascend_with_their_probability_and_maxima_with_time(members, actual, projections):
     mean = projections.mean(axis=0)
-    calibration = Calibration.of(record(members, actual), FLAT)
+    calibration = Calibration(record(members, actual), FLAT)
     upper = calibration.quantiles(mean, MIDDLES_S, projections)
     highest = calibration.maxima(mean, MIDDLES_S, projections)
     for lower, higher in itertools.pairwise(PROBABILITIES):
