@@ -111,17 +111,14 @@ def _quantiles(values: Values) -> Values:
 
     Shape ``(probabilities, columns)``; NaN for a column with fewer than eight values.
     """
+    if len(values) < LEAST_ORIGINS:
+        return np.full((len(PROBABILITIES), values.shape[1]), np.nan)
     counted = np.isfinite(values).sum(axis=0)
-    enough = counted >= LEAST_ORIGINS
-    made = np.full((len(PROBABILITIES), values.shape[1]), np.nan)
-    if enough.any():
-        ascending = np.sort(values[:, enough], axis=0)  # NaN come last
-        at = np.outer(PROBABILITIES, counted[enough] - 1)
-        below = np.floor(at).astype(int)
-        lower = np.take_along_axis(ascending, below, axis=0)
-        upper = np.take_along_axis(ascending, np.ceil(at).astype(int), axis=0)
-        made[:, enough] = lower + (at - below) * (upper - lower)
-    return made
+    ascending = np.sort(values, axis=0)  # NaN come last
+    at = np.outer(PROBABILITIES, np.maximum(counted - 1, 0))
+    below, columns = at.astype(int), np.arange(len(counted))
+    lower, upper = ascending[below, columns], ascending[np.ceil(at).astype(int), columns]
+    return np.where(counted >= LEAST_ORIGINS, lower + (at - below) * (upper - lower), np.nan)
 
 
 def _ordered(scores: Values) -> Values:

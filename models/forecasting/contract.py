@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from perdix.models.forecasting.amounts import sums
 from perdix.models.forecasting.failures import NotForecastableError
 from perdix.settings.replacing import replace
 from perdix.telemetry.window import Values
@@ -30,6 +32,12 @@ class Workload:
         """Epoch seconds at which the last step ends: the origin of a forecast made from this workload."""
         return self.start_s + self.step_s * len(self.per_s)
 
+    @cached_property
+    def summed(self) -> tuple[Values, Values, Values]:
+        """Boundaries of the steps, and the records and the measured seconds up to each, of one shape ``(n + 1,)``."""
+        own = self.start_s + self.step_s * np.arange(len(self.per_s) + 1, dtype=np.float64)
+        return own, *sums(own, self.per_s)
+
     def __len__(self) -> int:
         return len(self.per_s)
 
@@ -48,10 +56,10 @@ class Workload:
             raise NotForecastableError(f"a workload that starts at {self.start_s} s by steps of {self.step_s} s")
         rates = np.asarray(self.per_s, dtype=np.float64)
         with np.errstate(invalid="ignore"):
-            impossible = ~((rates >= 0.0) & (rates <= LARGEST_PER_S)) & ~np.isnan(rates)
-        if not impossible.any():
+            possible = (rates >= 0.0) & (rates <= LARGEST_PER_S)
+        if possible.all() or (possible | np.isnan(rates)).all():
             return self
-        return Workload(self.start_s, self.step_s, np.where(impossible, np.nan, rates))
+        return Workload(self.start_s, self.step_s, np.where(possible, rates, np.nan))
 
 
 class Paths(Mapping[float, Values]):

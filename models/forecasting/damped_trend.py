@@ -1,5 +1,6 @@
 """Lines: straight through the last minute, the fallback of the Daedalus paper; or fading, for noisy workloads."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -55,14 +56,10 @@ def line_through(tail: Tail, window_s: float) -> tuple[float, float]:
 
 
 def _line_through(tail: Tail, window_s: float) -> tuple[float, float]:
-    end_s = tail.measured_end_s
-    newest = max(1, int(np.ceil((end_s - tail.start_s) / tail.cell_s - 1e-6)))
-    cells = max(LEAST_CELLS, int(np.ceil(window_s / tail.cell_s - 1e-6)))
-    first = max(0, newest - cells)
-    edges, rates = tail.edges_s()[first : newest + 1], tail.per_s[first:newest]
-    at_s = (edges[:-1] + edges[1:]) / 2 - end_s
-    finite = np.isfinite(rates)
-    if not finite.all():
+    cells = max(LEAST_CELLS, math.ceil(window_s / tail.cell_s - 1e-6))
+    at_s, rates = tail.ages_s[-cells:], tail.per_s[: tail.measured][-cells:]
+    if not tail.finite.all():
+        finite = np.isfinite(rates)
         at_s, rates = at_s[finite], rates[finite]
     centre_s = float(np.add.reduce(at_s)) / len(at_s)  # at a fifth of the cost of mean(), dozens of times in a tick
     away_s = at_s - centre_s

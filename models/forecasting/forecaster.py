@@ -259,6 +259,8 @@ class Forecaster:
         highest = [self.tails[member.cell_s].highest_per_s for member in self.members]
         ceilings = np.maximum(WILDEST * np.array(highest), 1.0)[:, None]
         wild = (rows > ceilings).any(axis=1, keepdims=True)
+        if not wild.any():
+            return rows
         sane = np.isfinite(rows).all(axis=1, keepdims=True) & ~wild
         return np.asarray(np.where(wild, np.nan if sane.any() else np.minimum(rows, ceilings), rows))
 

@@ -12,7 +12,9 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
+from perdix.models.forecasting.amounts import steps, sums
 from perdix.models.forecasting.contract import Workload
 from perdix.models.forecasting.failures import NotForecastableError, positive
 from perdix.telemetry.window import Values
@@ -59,28 +61,36 @@ class Tail:
         return edges
 
     @cached_property
+    def finite(self) -> NDArray[np.bool_]:
+        """Which cells were measured, shape ``(n,)``."""
+        return np.isfinite(self.per_s)
+
+    @cached_property
+    def measured(self) -> int:
+        """How many cells there are up to the newest finite one; 0 when there is none."""
+        return len(self.per_s) - int(self.finite[::-1].argmax()) if self.known else 0
+
+    @property
     def measured_end_s(self) -> float:
         """Epoch seconds at which the newest finite cell ends; ``start_s`` when there is none."""
-        finite = np.flatnonzero(np.isfinite(self.per_s))
-        return min(self.end_s, self.start_s + self.cell_s * (finite[-1] + 1)) if len(finite) else self.start_s
+        return min(self.end_s, self.start_s + self.cell_s * self.measured) if self.known else self.start_s
 
     @cached_property
     def known(self) -> bool:
         """Whether a rate of it is finite."""
-        return bool(np.isfinite(self.per_s).any())
+        return bool(self.finite.any())
 
     @cached_property
     def highest_per_s(self) -> float:
         """The highest rate, records/s; 0 when there is none."""
-        return float(np.nanmax(self.per_s, initial=0.0))
+        return float(np.fmax.reduce(self.per_s, initial=0.0))
 
     @property
     def newest_per_s(self) -> float:
         """The newest finite rate, records/s. Raises ``ValueError`` when there is none."""
-        finite = self.per_s[np.isfinite(self.per_s)]
-        if not len(finite):
+        if not self.known:
             raise NotForecastableError("no workload was measured lately; update() with newer observations")
-        return float(finite[-1])
+        return float(self.per_s[self.measured - 1])
 
     def append(self, observed: Workload, keep_s: float) -> Self:
         """Return the tail with what ``observed`` adds after the newest finite cell, cut to the last ``keep_s`` seconds.
@@ -103,7 +113,7 @@ class Tail:
             part_s = seen_s - edges[0]
             amount[0] += self.per_s[first] * part_s
             covered[0] += part_s
-        per_s = np.concatenate([self.per_s[:first], _mean(amount, covered, _steps(edges))])
+        per_s = np.concatenate([self.per_s[:first], _mean(amount, covered, steps(edges))])
         return type(self)(self.start_s, self.cell_s, per_s, end_s).cut(keep_s)
 
     def cut(self, keep_s: float) -> Self:
@@ -151,8 +161,8 @@ class Tail:
         if not len(self.per_s):
             return np.full(len(edges_s) - 1, np.nan)
         own, amounts, covered = self._summed
-        parts_s = _steps(np.interp(edges_s, own, covered))
-        return _mean(_steps(np.interp(edges_s, own, amounts)), parts_s, _steps(edges_s))
+        parts_s = steps(np.interp(edges_s, own, covered))
+        return _mean(steps(np.interp(edges_s, own, amounts)), parts_s, steps(edges_s))
 
     def means_between(self, starts_s: Values, ends_s: Values) -> Values:
         """Return the mean rate of each span, of the spans' shape; NaN where mostly unseen or not over yet."""
@@ -180,6 +190,12 @@ class Tail:
         return known[2]
 
     @cached_property
+    def ages_s(self) -> Values:
+        """Middles of the cells up to the newest finite one, seconds after its end: none is above 0."""
+        edges_s = self._edges_s[: self.measured + 1]
+        return (edges_s[:-1] + edges_s[1:]) / 2 - self.measured_end_s
+
+    @cached_property
     def lines(self) -> dict[float, tuple[float, float]]:
         """Lines through its newest part that were drawn already, by the length of that part in seconds."""
         return {}
@@ -197,14 +213,14 @@ class Tail:
     def _summed(self) -> tuple[Values, Values, Values]:
         """Boundaries of the cells, and the amounts and the measured seconds up to each, of one shape ``(n + 1,)``."""
         own = self.edges_s()
-        return own, *_sums(own, self.per_s)
+        return own, *sums(own, self.per_s)
 
     def peaks_between(self, starts_s: Values, ends_s: Values) -> Values:
         """Return the highest cell of each span, of the spans' shape; NaN where nothing was measured."""
         firsts = np.floor((np.ravel(starts_s) - self.start_s) / self.cell_s + EPSILON_S).astype(int)
         lasts = np.ceil((np.ravel(ends_s) - self.start_s) / self.cell_s - EPSILON_S).astype(int)
-        padded = np.concatenate([np.where(np.isfinite(self.per_s), self.per_s, -np.inf), [-np.inf]])
-        bounds = np.clip(np.stack([firsts, np.maximum(lasts, firsts)], axis=1), 0, len(self.per_s))
+        padded = np.append(np.where(self.finite, self.per_s, -np.inf), -np.inf)
+        bounds = np.minimum(np.maximum(np.array([firsts, np.maximum(lasts, firsts)]).T, 0), len(self.per_s))
         highest = np.maximum.reduceat(padded, bounds.ravel())[::2] if len(bounds) else np.empty(0)
         highest = np.where(bounds[:, 1] > bounds[:, 0], highest, -np.inf)
         return np.where(np.isfinite(highest), highest, np.nan).reshape(np.shape(starts_s))
@@ -242,26 +258,8 @@ def _rates(stored: str | Sequence[float | None]) -> Values:
 
 
 def _moved(workload: Workload, edges_s: Values) -> tuple[Values, Values]:
-    own = workload.start_s + workload.step_s * np.arange(len(workload) + 1, dtype=np.float64)
-    return _between(own, workload.per_s, edges_s)
-
-
-def _between(own_edges_s: Values, per_s: Values, edges_s: Values) -> tuple[Values, Values]:
-    amounts, covered = _sums(own_edges_s, per_s)
-    return _steps(np.interp(edges_s, own_edges_s, amounts)), _steps(np.interp(edges_s, own_edges_s, covered))
-
-
-def _sums(edges_s: Values, per_s: Values) -> tuple[Values, Values]:
-    lengths, finite = _steps(edges_s), np.isfinite(per_s)
-    sums = np.zeros((2, len(per_s) + 1))
-    (np.where(finite, per_s, 0.0) * lengths).cumsum(out=sums[0, 1:])
-    np.where(finite, lengths, 0.0).cumsum(out=sums[1, 1:])
-    return sums[0], sums[1]
-
-
-def _steps(values: Values) -> Values:
-    """Return ``np.diff`` at a third of its cost: a tick takes hundreds, of a few values each."""
-    return values[1:] - values[:-1]
+    own, amounts, covered = workload.summed
+    return steps(np.interp(edges_s, own, amounts)), steps(np.interp(edges_s, own, covered))
 
 
 def _mean(amount: Values, covered_s: Values, lengths_s: Values) -> Values:

@@ -59,6 +59,11 @@ class TrackRecord:
         """Boundaries of the parts in seconds after an origin, shape ``(leads + 1,)``."""
         return self.lead_s * np.arange(self.leads + 1, dtype=np.float64)
 
+    @property
+    def weighed(self) -> bool:
+        """Whether there are members to weigh against each other: for one alone nobody asks how far off it was."""
+        return bool(self.forecasts.shape[1] > 1)
+
     @cached_property
     def weights(self) -> Values:
         """How much each member counts now, shape ``(members, leads)``."""
@@ -91,7 +96,8 @@ class TrackRecord:
         newest |= dict.fromkeys(("combined", "actual", "peaks"), unknown)
         longer: dict[str, Any] = {name: _longer(getattr(self, name), values) for name, values in newest.items()}
         record = replace(self, **longer)
-        record._knows("missed", _longer(self.missed, _narrow(np.full((1, *forecasts.shape), np.nan))))
+        if self.weighed:
+            record._knows("missed", _longer(self.missed, _narrow(np.full((1, *forecasts.shape), np.nan))))
         record.combined[-1] = rounded(combine(forecasts, record.weights))
         alone = replace(record, **{**newest, "combined": record.combined[-1:]})
         record._knows("units", tuple(map(_longer, self.units, alone.units)))
@@ -99,19 +105,23 @@ class TrackRecord:
 
     def settled(self, tail: Tail, since_s: float) -> Self:
         """Return the record with the truth of all parts that have ended since ``since_s`` (epoch seconds)."""
-        ends_s = self.origins_s[:, None] + self.edges_s[None, 1:]
-        over = (ends_s > since_s + EPSILON_S) & (ends_s <= tail.end_s + EPSILON_S)
-        if not over.any():
+        first = int(np.searchsorted(self.origins_s, since_s - self.edges_s[-1]))  # all parts of those before are known
+        ends_s = self.origins_s[first:, None] + self.edges_s[None, 1:]
+        origins, leads = np.nonzero((ends_s > since_s + EPSILON_S) & (ends_s <= tail.end_s + EPSILON_S))
+        if not len(origins):
             return self
-        starts = ends_s[over] - self.lead_s
+        ends_s, origins = ends_s[origins, leads], first + origins
+        means = tail.means_between(ends_s - self.lead_s, ends_s)
+        highest = np.where(np.isfinite(means), tail.peaks_between(ends_s - self.lead_s, ends_s), np.nan)
         actual, peaks = self.actual.copy(), self.peaks.copy()
-        actual[over] = rounded(tail.means_between(starts, ends_s[over]))
-        peaks[over] = rounded(np.where(np.isfinite(actual[over]), tail.peaks_between(starts, ends_s[over]), np.nan))
-        record, missed = replace(self, actual=actual, peaks=peaks), self.missed.copy()
-        origins, leads = np.nonzero(over)
-        missed[origins, :, leads] = relative(np.abs(self.forecasts[origins, :, leads] - actual[over][:, None]))
-        record._knows("missed", missed)
+        actual[origins, leads], peaks[origins, leads] = rounded(np.array([means, highest]))
+        record = replace(self, actual=actual, peaks=peaks)
         record._knows("units", self.units)
+        if self.weighed:
+            missed = self.missed.copy()
+            apart_per_s = np.abs(self.forecasts[origins, :, leads] - actual[origins, leads][:, None])
+            missed[origins, :, leads] = relative(apart_per_s)
+            record._knows("missed", missed)
         return record
 
     def until(self, end_s: float) -> Self:

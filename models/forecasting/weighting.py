@@ -65,6 +65,9 @@ def combine(projections: Values, weights: Values) -> Values:
     ``projections``, ``weights``: shape ``(members, steps)`` both.
     """
     known = np.isfinite(projections)
+    if known.all():
+        effective = weights + 1e-12
+        return np.asarray((effective * projections).sum(axis=0) / effective.sum(axis=0))
     if not known.any(axis=0).all():
         raise ValueError("no member can forecast")
     effective = np.where(known, weights + 1e-12, 0.0)

@@ -116,7 +116,7 @@ def test_weights_and_margins_at_an_origin_rest_on_what_had_come_true_by_then(kin
     clean, spoilt = made
     assert np.array_equal(weights_of(clean.record), weights_of(spoilt.record))
     assert np.isfinite(clean.record.actual).any()
-    ours, theirs = (Calibration.of(forecaster.record, forecaster.finest) for forecaster in made)
+    ours, theirs = (Calibration(forecaster.record, forecaster.finest) for forecaster in made)
     forecast = clean.forecast(step_s=STEP_S)
     middles_s = STEP_S * (np.arange(12) + 0.5)
     said = clean.projections(STEP_S * np.arange(13.0))
