@@ -1,5 +1,6 @@
 """How a forecast turned out, once its truth has come."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,18 +54,13 @@ def come_true(forecast: Forecast, observed: Workload | Tail) -> Realised:
     Only steps that have ended count. The whole horizon is judged once all of it has passed.
     """
     truth = observed if isinstance(observed, Tail) else truth_of(observed)
-    if not truth.measured_end_s > truth.start_s:
-        return Realised(None, None)
-    edges_s = forecast.origin_s + forecast.step_s * np.arange(len(forecast.mean) + 1, dtype=np.float64)
-    actual = np.where(edges_s[1:] <= observed.end_s + 1e-6, truth.means(edges_s), np.nan)
-    minute = max(1, int(np.ceil(FIRST_MINUTE_S / forecast.step_s)))
-    first = _judged(actual[:minute], _whole(forecast.mean[:minute], actual[:minute], forecast.step_s))
-    passed = observed.end_s >= forecast.origin_s + forecast.horizon_s - 1e-6
-    mean = _whole(forecast.mean, actual, forecast.step_s)
-    whole = _judged(actual, mean) if passed else None
-    if whole is None:
-        return Realised(first, None)
-    return Realised(first, whole, _missed(forecast, truth))
+    passed = truth.end_s >= forecast.origin_s + forecast.horizon_s - 1e-6
+    minute = max(1, math.ceil(FIRST_MINUTE_S / forecast.step_s))
+    steps = len(forecast.mean if passed else forecast.mean[:minute])
+    edges_s = forecast.origin_s + forecast.step_s * np.arange(steps + 1, dtype=np.float64)
+    actual = np.where(edges_s[1:] <= truth.end_s + 1e-6, truth.means(edges_s), np.nan)
+    first, whole = _judged(forecast, actual[:minute]), _judged(forecast, actual) if passed else None
+    return Realised(first, whole, None if whole is None else _missed(forecast, truth))
 
 
 def _whole(forecast: Values, actual: Values, step_s: float) -> Values:
@@ -78,10 +74,12 @@ def _whole(forecast: Values, actual: Values, step_s: float) -> Values:
     return np.zeros_like(forecast)
 
 
-def _judged(actual: Values, forecast: Values) -> float | None:
-    if not len(actual) or np.isfinite(actual).mean() < NEEDED_COVERAGE:
+def _judged(forecast: Forecast, actual: Values) -> float | None:
+    """Return the WAPE over as many steps as ``actual`` has, records/s; ``None`` where too few of them were measured."""
+    said = forecast.mean[: len(actual)]
+    if not len(said) or np.isfinite(actual).sum() < NEEDED_COVERAGE * len(said):
         return None
-    return wape(actual, forecast)
+    return wape(actual, _whole(said, actual, forecast.step_s))
 
 
 def _missed(forecast: Forecast, truth: Tail) -> Missed | None:
@@ -95,7 +93,7 @@ def _missed(forecast: Forecast, truth: Tail) -> Missed | None:
     last, actual = actual[0], actual[1:]
     said = _whole(said, actual, part_s)
     known = np.isfinite(actual)
-    if not np.isfinite(last) or known.mean() < NEEDED_COVERAGE:
+    if not np.isfinite(last) or known.sum() < NEEDED_COVERAGE * count:
         return None
     by_forecast = float(np.abs(actual - said)[known].sum())
     by_last, arrived = float(np.abs(actual - last)[known].sum()), float(actual[known].sum())

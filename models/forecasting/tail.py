@@ -85,6 +85,11 @@ class Tail:
         """The highest rate, records/s; 0 when there is none."""
         return float(np.fmax.reduce(self.per_s, initial=0.0))
 
+    @cached_property
+    def mean_per_s(self) -> float:
+        """Mean of the finite rates, records/s; NaN when there is none."""
+        return float(np.where(self.finite, self.per_s, 0.0).sum() / self.finite.sum()) if self.known else np.nan
+
     @property
     def newest_per_s(self) -> float:
         """The newest finite rate, records/s. Raises ``ValueError`` when there is none."""

@@ -75,7 +75,7 @@ class Trust:
         if self.judged < self.of.least:
             return 0.0
         known = (self.came + self.of.believed) / (self.said + self.of.believed + self.of.doubted)
-        return float(np.clip(known / IN_FULL, 0.0, 1.0))
+        return min(max(known / IN_FULL, 0.0), 1.0)
 
     def due(self, origin_s: float) -> bool:
         """Whether a forecast of this origin is to be judged as well."""
@@ -99,7 +99,7 @@ class Trust:
         over = [forecast for forecast in self.made if forecast.origin_s <= ended_s]
         if not over:
             return self
-        usual = float(np.nanmean(minutes.per_s))
+        usual = minutes.mean_per_s
         said, came = self.said, self.came
         leads_s, over_s = np.array(self.of.leads_s), self.of.over_s
         fade = 0.5 ** ((self.apart_s or self.of.every_s) / self.of.half_life_s)
@@ -111,9 +111,8 @@ class Trust:
                 if math.isfinite(truth) and usual > 0:
                     foreseen = change / usual
                     said += foreseen**2
-                    came += foreseen * float(
-                        np.clip((truth - forecast.level_per_s) / usual, -abs(foreseen), abs(foreseen))
-                    )
+                    most = abs(foreseen)
+                    came += foreseen * min(max((truth - forecast.level_per_s) / usual, -most), most)
         made = tuple(forecast for forecast in self.made if forecast.origin_s > ended_s)
         return replace(self, said=said, came=came, made=made, judged=self.judged + len(over))
 

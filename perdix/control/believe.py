@@ -34,6 +34,8 @@ SETTLED_S = 600.0  # after a start a job catches up: its latency shows that (Pho
 LEARNS_EVERY_S = 600.0
 WARM_S = 120.0  # the whole last minute was worked, and not in a warm-up
 BEHIND_S = 5.0  # of throughput in the consumer lag: what is worked off, and no flicker
+# Minutes before now: where the newest minute and its thirds begin and end
+_BEGINS, _ENDS = np.array([1.0, 1.0, 2 / 3, 1 / 3]), np.array([0.0, 2 / 3, 1 / 3, 0.0])
 
 
 @dataclass(frozen=True)
@@ -252,11 +254,11 @@ def level_per_s(memory: JobMemory) -> float | None:
     if memory.workload is None:
         return None
     end_s = memory.workload.end_s
-    first, middle, last = memory.workload.means(end_s - MINUTE_S * np.array([1.0, 2 / 3, 1 / 3, 0.0])).tolist()
+    begins_s, ends_s = end_s - MINUTE_S * _BEGINS, end_s - MINUTE_S * _ENDS
+    level, first, middle, last = memory.workload.means_between(begins_s, ends_s).tolist()
     if last > JUMP * first and last >= middle:
         return float(last)
-    level = float(memory.workload.means(np.array([end_s - MINUTE_S, end_s]))[0])
-    return level if np.isfinite(level) else None
+    return level if math.isfinite(level) else None
 
 
 def _why_fallback(memory: JobMemory, champion: Forecast | None) -> str:
