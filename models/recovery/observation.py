@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from perdix.models.recovery.normal import Normal
 from perdix.models.recovery.stops import Course, Recovered, Stop
+from perdix.settings.replacing import replace
 
 TIMEOUT_S = 1800.0
 SETTLE_S = 30.0  # calm that must follow before a job counts as caught up
@@ -68,11 +70,12 @@ class RecoveryWatch:
         added = np.column_stack([times, workload, throughput, lag])[fresh]
         watch = replace(self, samples=(*self.samples, *(tuple(row) for row in added.tolist())))
         now_s = float(times[-1]) if times.size else self.at_s
-        return replace(watch, outcome=watch._judged(now_s))
+        outcome = watch._judged(now_s)
+        return watch if outcome is None else replace(watch, outcome=outcome)
 
     def stopped_s(self) -> float | None:
         """Return when the first stop began that the samples show, epoch seconds; ``None`` where they show none."""
-        stop = self._course().stop() if self.samples else None
+        stop = self._course.stop() if self.samples else None
         return None if stop is None else stop.at_s
 
     def unseen(self, since_s: float, at_most_s: float) -> Recovered | None:
@@ -82,7 +85,7 @@ class RecoveryWatch:
         ``at_most_s``: for how long it stood still at most.
         """
         stopped_s = max(since_s - at_most_s, self.at_s)
-        course = self._course() if self.samples else None
+        course = self._course if self.samples else None
         if course is None or not (course.times_s > stopped_s).any():
             return None
         first = int(np.argmax(course.times_s > stopped_s))
@@ -95,17 +98,18 @@ class RecoveryWatch:
 
     def worked_s(self, until_s: float) -> float:
         """Return for how long the samples up to ``until_s`` show the job at work, seconds."""
-        return self._course().worked_s(until_s) if self.samples else 0.0
+        return self._course.worked_s(until_s) if self.samples else 0.0
 
     def lacked_s(self, until_s: float) -> float:
         """Return how long a stop would leave as much undone as was due up to a time, and the step after it, seconds."""
-        return self._course().lacked_s(until_s) if self.samples else 0.0
+        return self._course.lacked_s(until_s) if self.samples else 0.0
 
     def hidden_s(self, until_s: float) -> float:
         """Return the longest stop that the samples up to ``until_s`` can hide, seconds."""
         times_s = [row[0] for row in self.samples if row[0] < until_s]
         return float(np.diff([self.at_s, *times_s, until_s]).max())
 
+    @cached_property
     def _course(self) -> Course:
         """Return what the samples show, of which there is one at least."""
         return Course.of(
@@ -115,8 +119,7 @@ class RecoveryWatch:
     def _judged(self, now_s: float) -> Recovered | TimedOut | None:
         stopped_s: float | None = None
         if self.samples:
-            course = self._course()
-            stop = course.stop()
+            course, stop = self._course, self._course.stop()
             if stop is not None:
                 stopped_s = stop.at_s
                 caught_up = course.caught_up(stop)

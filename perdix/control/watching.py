@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -14,6 +14,7 @@ from perdix.models.recovery.normal import Normal
 from perdix.models.recovery.observation import TIMEOUT_S, RecoveryWatch, TimedOut
 from perdix.models.recovery.stops import RESUMED, Recovered
 from perdix.policies.contract import Reason
+from perdix.settings.replacing import replace
 from perdix.settings.stored import restored
 from perdix.telemetry import metrics
 from perdix.telemetry.query_text import rate_window_s
