@@ -95,9 +95,9 @@ class DampedTrend(Member):
     def project(self, tail: Tail, edges_s: Values) -> Values:
         """Return the fading lines' weighted mean in every step."""
         travel = _travels(np.ascontiguousarray(edges_s).tobytes(), self.fades_s)
-        lines = (line_through(tail, window_s) for window_s in self.windows_s)
-        made = (np.maximum(level + slope * travel, 0.0) for level, slope in lines)
-        return np.asarray(sum(np.asarray(row) @ forecast for row, forecast in zip(self.weights, made, strict=True)))
+        lines = np.array([line_through(tail, window_s) for window_s in self.windows_s])[:, :, None, None]
+        made = np.maximum(lines[:, 0] + lines[:, 1] * travel, 0.0)
+        return np.asarray((np.array(self.weights)[:, None, :] @ made)[:, 0].sum(axis=0))
 
     @classmethod
     def with_parameters(cls, cell_s: float, keep_s: float, parameters: Mapping[str, Any]) -> Self:

@@ -122,11 +122,9 @@ class Trust:
         ``level_per_s``: present load.
         ``minutes``: mean load of the last hours' minutes, records/s, NaN where it was not measured.
         """
-        known = minutes[np.isfinite(minutes)]
-        precedent = HALF_AS_MUCH * float(known.max()) if len(known) else 0.0
-        highest = max(TWICE * level_per_s, precedent)
+        highest = max(TWICE * level_per_s, HALF_AS_MUCH * float(np.fmax.reduce(minutes, initial=0.0)))
         mean = np.minimum(level_per_s + self.share * (forecast.mean - level_per_s), max(highest, 0.0))
-        if highest <= 0 or np.array_equal(mean, forecast.mean):
+        if highest <= 0 or (mean == forecast.mean).all():
             return forecast
         before, quantiles, maxima = forecast.mean, forecast.quantiles, forecast.maxima
 

@@ -26,7 +26,6 @@ from perdix.targets.contract import Running
 HORIZON_S = 900.0
 FURTHER_STEP_S = 300.0
 PROVED = 0.5  # share of the changes foreseen for the hour that must have come for it to be planned with
-JUMP = 1.5  # times the load at the beginning of a minute: more is no noise within it
 TRUTH_CELL_S = 10.0
 TRUTH_KEPT_S = 2_400.0
 FALLBACK_HISTORY_S = 600.0  # what its members look at; it is made anew for each such job after a restart
@@ -34,8 +33,6 @@ SETTLED_S = 600.0  # after a start a job catches up: its latency shows that (Pho
 LEARNS_EVERY_S = 600.0
 WARM_S = 120.0  # the whole last minute was worked, and not in a warm-up
 BEHIND_S = 5.0  # of throughput in the consumer lag: what is worked off, and no flicker
-# Minutes before now: where the newest minute and its thirds begin and end
-_BEGINS, _ENDS = np.array([1.0, 1.0, 2 / 3, 1 / 3]), np.array([0.0, 2 / 3, 1 / 3, 0.0])
 
 
 @dataclass(frozen=True)
@@ -205,7 +202,7 @@ def expecting(beliefs: Beliefs, memory: JobMemory, calendar: Calendar) -> Belief
 
 def _looking_further(beliefs: Beliefs, memory: JobMemory, forecaster: Forecaster, horizon_s: float) -> Beliefs:
     """Return what is believed with the forecast of more than 15 minutes, where it is judged or acted on."""
-    trust, level = memory.further_trust, level_per_s(memory)
+    trust, level = memory.further_trust, memory.level_per_s
     proved, notes = trust.share >= PROVED, list(beliefs.notes)
     if level is None or memory.minutes is None or not (proved or trust.due(forecaster.end_s)):
         return beliefs
@@ -221,7 +218,7 @@ def _looking_further(beliefs: Beliefs, memory: JobMemory, forecaster: Forecaster
 
 def _tempered(memory: JobMemory, forecast: Forecast | None, notes: list[str]) -> Forecast | None:
     """Return a forecast as far as it may move the job."""
-    level = level_per_s(memory)
+    level = memory.level_per_s
     if forecast is None or level is None or memory.minutes is None:
         return forecast
     share = memory.trust.share
@@ -236,7 +233,7 @@ def foreseen(memory: JobMemory, beliefs: Beliefs, tick_interval_s: float) -> Job
     ``tick_interval_s``: seconds between the looks at the job.
     """
     quarter, further = memory.trust.ticking(tick_interval_s), beliefs.further_foreseen
-    level, trust = level_per_s(memory), memory.further_trust
+    level, trust = memory.level_per_s, memory.further_trust
     if beliefs.foreseen is not None and level is not None:
         if tick_interval_s >= MINUTE_S or quarter.due(beliefs.foreseen.origin_s):
             quarter = quarter.issued(beliefs.foreseen, level)
@@ -244,21 +241,6 @@ def foreseen(memory: JobMemory, beliefs: Beliefs, tick_interval_s: float) -> Job
     if further is not None and level is not None and trust.due(further.origin_s):
         memory = replace(memory, further_trust=trust.issued(further, level))
     return memory if beliefs.known_events is None else replace(memory, known_events=beliefs.known_events)
-
-
-def level_per_s(memory: JobMemory) -> float | None:
-    """Return the present load, records/s: the mean of the newest minute; ``None`` where it was not measured.
-
-    Where the load jumped within that minute, the mean of its last third: what came before the jump is over.
-    """
-    if memory.workload is None:
-        return None
-    end_s = memory.workload.end_s
-    begins_s, ends_s = end_s - MINUTE_S * _BEGINS, end_s - MINUTE_S * _ENDS
-    level, first, middle, last = memory.workload.means_between(begins_s, ends_s).tolist()
-    if last > JUMP * first and last >= middle:
-        return float(last)
-    return level if math.isfinite(level) else None
 
 
 def _why_fallback(memory: JobMemory, champion: Forecast | None) -> str:

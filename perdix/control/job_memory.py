@@ -9,7 +9,7 @@ import math
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -40,6 +40,10 @@ from perdix.settings.durations import MINUTE_S
 from perdix.settings.stored import restored
 from perdix.settings.stream_job import MOST_WORKERS
 from perdix.telemetry.plausible import ANY_WORKER_PER_S
+
+JUMP = 1.5  # times the load at the beginning of a minute: more is no noise within it
+# Minutes ago: where the newest minute and each third of it begin and end
+_BEGIN, _END = np.array([1.0, 1.0, 2 / 3, 1 / 3]), np.array([0.0, 2 / 3, 1 / 3, 0.0])
 
 WORKLOAD = Kind("workload")
 CHAMPION = Kind("forecaster", 2)
@@ -194,9 +198,21 @@ class JobMemory:
     @property
     def highest_per_s(self) -> float | None:
         """The highest workload of the last hours, records/s; ``None`` where none was seen."""
-        tails = (self.workload, self.minutes)
-        known = [tail.per_s[np.isfinite(tail.per_s)].max(initial=0.0) for tail in tails if tail is not None]
-        return float(max(known)) if known else None
+        return max((tail.highest_per_s for tail in (self.workload, self.minutes) if tail is not None), default=None)
+
+    @cached_property
+    def level_per_s(self) -> float | None:
+        """The present load, records/s: the mean of the newest minute; ``None`` where it was not measured.
+
+        Where the load jumped within that minute, the mean of its last third: what came before the jump is over.
+        """
+        if self.workload is None:
+            return None
+        begins_s, ends_s = (self.workload.end_s - MINUTE_S * ago for ago in (_BEGIN, _END))
+        level, first, middle, last = self.workload.means_between(begins_s, ends_s).tolist()
+        if last > JUMP * first and last >= middle:
+            return float(last)
+        return level if math.isfinite(level) else None
 
 
 @dataclass(frozen=True)

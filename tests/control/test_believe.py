@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from perdix.control.believe import TRUTH_CELL_S, Beliefs, foreseen, level_per_s, update
+from perdix.control.believe import TRUTH_CELL_S, Beliefs, foreseen, update
 from perdix.control.job_memory import JobMemory, changed, history_of, recall
 from perdix.control.observe import Observation
 from perdix.control.state.store import StateStore
@@ -18,7 +18,7 @@ START_S = 1_700_000_000.0
 
 def level_of(newest_minute: np.ndarray, before_per_s: float = 100.0) -> float | None:
     rates = np.concatenate((np.full(300, before_per_s), newest_minute))
-    return level_per_s(JobMemory(workload=Tail.of(Workload(START_S, 1.0, rates), TRUTH_CELL_S)))
+    return JobMemory(workload=Tail.of(Workload(START_S, 1.0, rates), TRUTH_CELL_S)).level_per_s
 
 
 @pytest.mark.parametrize("jumped_s", [20, 30, 40])
@@ -44,7 +44,7 @@ def test_else_it_is_the_mean_of_the_newest_minute(minute):
 
 def test_a_load_that_was_not_measured_is_not_known():
     assert level_of(np.full(60, np.nan)) is None
-    assert level_per_s(JobMemory()) is None
+    assert JobMemory().level_per_s is None
     after_a_gap = np.where(np.arange(60) < 30, np.nan, 240.0)
     assert level_of(after_a_gap) in (None, pytest.approx(240.0))
 
