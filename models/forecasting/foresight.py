@@ -4,7 +4,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 
 from perdix.settings.durations import MINUTE_S
 from perdix.telemetry.window import Values
@@ -58,14 +57,14 @@ def _correlations(apart: Values, weights: Values, furthest: int) -> list[float]:
 
     ``apart``, ``weights``: how far each minute is from the mean, and what it counts: both 0 where nothing was measured.
     """
-    before, there = _earlier(apart, furthest), _earlier((weights > 0).astype(np.float64), furthest)
-    together = before @ (weights * apart)
-    scale = np.sqrt((before**2 @ weights) * (there @ (weights * apart**2)))
+    together = _lagged(apart, weights * apart, furthest)
+    there = (weights > 0).astype(np.float64)
+    scale = np.sqrt(_lagged(apart**2, weights, furthest) * _lagged(there, weights * apart**2, furthest))
     found: list[float] = np.divide(together, scale, out=np.zeros(furthest), where=scale > 0).tolist()
     return found
 
 
-def _earlier(values: Values, furthest: int) -> Values:
-    """Return the value 1, 2, ... ``furthest`` minutes before each, shape ``(furthest, n)``; 0 before the first."""
-    padded = np.concatenate([np.zeros(furthest), values[:-1]])
-    return sliding_window_view(padded, len(values))[::-1]
+def _lagged(earlier: Values, later: Values, furthest: int) -> Values:
+    """Return the sums of products of what is 1, 2, ... ``furthest`` minutes apart, shape ``(furthest,)``."""
+    padded = np.concatenate([np.zeros(furthest), earlier[:-1]])
+    return np.correlate(padded, later, "valid")[::-1]
