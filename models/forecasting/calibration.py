@@ -142,7 +142,8 @@ def _noise(tail: Tail, lead_s: float) -> float:
     if not parts:
         return 0.0
     rates = tail.per_s[-parts * cells :].reshape(parts, cells)
-    rates = rates[np.isfinite(rates).all(axis=1)]
+    if not tail.gapless:
+        rates = rates[np.isfinite(rates).all(axis=1)]
     if not len(rates):
         return 0.0
     at = np.arange(cells) - (cells - 1) / 2

@@ -66,6 +66,11 @@ class Tail:
         return np.isfinite(self.per_s)
 
     @cached_property
+    def gapless(self) -> bool:
+        """Whether all its cells were measured."""
+        return bool(self.finite.all())
+
+    @cached_property
     def measured(self) -> int:
         """How many cells there are up to the newest finite one; 0 when there is none."""
         return len(self.per_s) - int(self.finite[::-1].argmax()) if self.known else 0
@@ -118,7 +123,7 @@ class Tail:
             part_s = seen_s - edges[0]
             amount[0] += self.per_s[first] * part_s
             covered[0] += part_s
-        per_s = np.concatenate([self.per_s[:first], _mean(amount, covered, steps(edges))])
+        per_s = np.concatenate([self.per_s[:first], _mean(amount, covered, _enough(covered, steps(edges)))])
         return type(self)(self.start_s, self.cell_s, per_s, end_s).cut(keep_s)
 
     def cut(self, keep_s: float) -> Self:
@@ -167,7 +172,7 @@ class Tail:
             return np.full(len(edges_s) - 1, np.nan)
         own, amounts, covered = self._summed
         parts_s = steps(np.interp(edges_s, own, covered))
-        return _mean(steps(np.interp(edges_s, own, amounts)), parts_s, steps(edges_s))
+        return _mean(steps(np.interp(edges_s, own, amounts)), parts_s, _enough(parts_s, steps(edges_s)))
 
     def means_between(self, starts_s: Values, ends_s: Values) -> Values:
         """Return the mean rate of each span, of the spans' shape; NaN where mostly unseen or not over yet."""
@@ -176,10 +181,8 @@ class Tail:
         own, amount, covered = self._summed
         amounts = np.interp(ends_s, own, amount) - np.interp(starts_s, own, amount)
         covered_s = np.interp(ends_s, own, covered) - np.interp(starts_s, own, covered)
-        lengths_s = ends_s - starts_s
-        known = (covered_s >= NEEDED_COVERAGE * lengths_s - EPSILON_S) & (covered_s > 0.0)
-        known &= ends_s <= self.end_s + EPSILON_S
-        return np.asarray(np.divide(amounts, covered_s, out=np.full(np.shape(starts_s), np.nan), where=known))
+        known = _enough(covered_s, ends_s - starts_s) & (ends_s <= self.end_s + EPSILON_S)
+        return _mean(amounts, covered_s, known)
 
     def once(self, who: object, count: int, say: Callable[[], Values]) -> Values:
         """Return what ``who`` says of this tail, worked out once.
@@ -267,6 +270,12 @@ def _moved(workload: Workload, edges_s: Values) -> tuple[Values, Values]:
     return steps(np.interp(edges_s, own, amounts)), steps(np.interp(edges_s, own, covered))
 
 
-def _mean(amount: Values, covered_s: Values, lengths_s: Values) -> Values:
-    enough = covered_s >= NEEDED_COVERAGE * lengths_s - EPSILON_S
-    return np.asarray(np.divide(amount, covered_s, out=np.full(len(amount), np.nan), where=enough & (covered_s > 0)))
+def _enough(covered_s: Values, lengths_s: Values) -> NDArray[np.bool_]:
+    return np.asarray((covered_s >= NEEDED_COVERAGE * lengths_s - EPSILON_S) & (covered_s > 0.0))
+
+
+def _mean(amount: Values, covered_s: Values, known: NDArray[np.bool_]) -> Values:
+    """Return the mean rates of parts, NaN where that is not known."""
+    if known.all():
+        return np.asarray(amount / covered_s)
+    return np.asarray(np.divide(amount, covered_s, out=np.full(np.shape(amount), np.nan), where=known))
