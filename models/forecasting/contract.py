@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -52,7 +53,7 @@ class Workload:
 
         Raises ``NotForecastableError`` when the steps have no length or no place in time.
         """
-        if not (np.isfinite(self.start_s) and np.isfinite(self.step_s) and self.step_s > 0.0):
+        if not (math.isfinite(self.start_s) and math.isfinite(self.step_s) and self.step_s > 0.0):
             raise NotForecastableError(f"a workload that starts at {self.start_s} s by steps of {self.step_s} s")
         rates = np.asarray(self.per_s, dtype=np.float64)
         with np.errstate(invalid="ignore"):

@@ -205,11 +205,12 @@ class Forecaster:
         """
         observed = observed.plausible()
         since_s, span_s = self.end_s, observed.step_s * len(observed)
-        longer = {cell_s: tail.append(observed, self.keep_s(cell_s) + span_s) for cell_s, tail in self.tails.items()}
+        keep_s = {cell_s: self.keep_s(cell_s) for cell_s in self.tails}
+        longer = {cell_s: tail.append(observed, keep_s[cell_s] + span_s) for cell_s, tail in self.tails.items()}
         if all(longer[cell_s] is tail for cell_s, tail in self.tails.items()):
             return self
         record = self.record.settled(longer[min(longer)], since_s)
-        tails = {cell_s: tail.cut(self.keep_s(cell_s)) for cell_s, tail in longer.items()}
+        tails = {cell_s: tail.cut(keep_s[cell_s]) for cell_s, tail in longer.items()}
         moved = replace(self, tails=tails, record=record)
         return replace(moved, record=moved._recorded())
 

@@ -22,6 +22,7 @@ ORIGINS_KEPT = 240  # four hours of origins a minute apart
 _RATES = ("forecasts", "combined", "actual", "peaks")
 KEPT_BITS = 13  # of a 32-bit number's 23: a rate is kept to 0.006 %
 _DROPPED = 23 - KEPT_BITS
+_HALF, _KEPT = np.uint32(1 << (_DROPPED - 1)), np.uint32(0xFFFFFFFF >> _DROPPED << _DROPPED)
 _PLANES = 4  # bytes of a 32-bit number
 
 
@@ -105,8 +106,9 @@ class TrackRecord:
 
     def settled(self, tail: Tail, since_s: float) -> Self:
         """Return the record with the truth of all parts that have ended since ``since_s`` (epoch seconds)."""
-        first = int(np.searchsorted(self.origins_s, since_s - self.edges_s[-1]))  # all parts of those before are known
-        ends_s = self.origins_s[first:, None] + self.edges_s[None, 1:]
+        edges_s = self.edges_s
+        first = int(self.origins_s.searchsorted(since_s - edges_s[-1]))  # all parts of those before are known
+        ends_s = self.origins_s[first:, None] + edges_s[1:]
         origins, leads = np.nonzero((ends_s > since_s + EPSILON_S) & (ends_s <= tail.end_s + EPSILON_S))
         if not len(origins):
             return self
@@ -176,9 +178,8 @@ def _numbers(text: str, kind: str) -> Values:
 
 def rounded(values: Values) -> Values:
     """Return rates as :func:`packed` keeps them, so that a restart changes nothing."""
-    bits = np.ascontiguousarray(values, dtype=np.float32).view(np.uint32)
-    near = ((bits + np.uint32(1 << (_DROPPED - 1))) >> np.uint32(_DROPPED)) << np.uint32(_DROPPED)
-    return np.where(np.isfinite(values), near.view(np.float32), values).astype(np.float64)
+    near = (np.ascontiguousarray(values, dtype=np.float32).view(np.uint32) + _HALF) & _KEPT
+    return np.where(np.isfinite(values), near.view(np.float32), values).astype(np.float64, copy=False)
 
 
 def packed(values: Values) -> str:
