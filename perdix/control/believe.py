@@ -66,22 +66,22 @@ def update(
     if window is None or not len(window):
         return memory
     seen = _unseen(memory, workload_of(window))
+    workload = _appended(memory.workload, seen, max(seen.step_s, TRUTH_CELL_S), TRUTH_KEPT_S)
+    minutes = _appended(memory.minutes, seen, MINUTE_S, KEPT_S)
+    champion, fallback = memory.champion, memory.fallback
+    if champion is not None:
+        champion = replace(champion, forecaster=champion.forecaster.update(seen))
     memory = replace(
         memory,
         newest=tuple(part for part in (*memory.newest, seen) if len(part) and part.end_s > seen.end_s - STORED_EVERY_S),
-        workload=_appended(memory.workload, seen, max(seen.step_s, TRUTH_CELL_S), TRUTH_KEPT_S),
-        minutes=_appended(memory.minutes, seen, MINUTE_S, KEPT_S),
+        workload=workload,
+        minutes=minutes,
+        trust=memory.trust if minutes is None else memory.trust.settled(minutes),
+        further_trust=memory.further_trust if minutes is None else memory.further_trust.settled(minutes),
+        known_events=memory.known_events if workload is None else memory.known_events.settled(workload),
+        champion=champion,
+        fallback=None if fallback is None else fallback.update(seen),
     )
-    if memory.minutes is not None:
-        trust, further = memory.trust.settled(memory.minutes), memory.further_trust.settled(memory.minutes)
-        memory = replace(memory, trust=trust, further_trust=further)
-    if memory.known_events.awaited and memory.workload is not None:
-        memory = replace(memory, known_events=memory.known_events.settled(memory.workload))
-    if memory.champion is not None:
-        updated = memory.champion.forecaster.update(seen)
-        memory = replace(memory, champion=replace(memory.champion, forecaster=updated))
-    if memory.fallback is not None:
-        memory = replace(memory, fallback=memory.fallback.update(seen))
     return with_capacity(memory, observation, running, partitions)
 
 
@@ -150,7 +150,7 @@ def _with_rates(memory: JobMemory, capacity: ScaleOuts, observation: Observation
 def with_fallback(memory: JobMemory) -> JobMemory:
     """Return the memory with a fallback when one is needed now, and without one when not."""
     if memory.champion is not None and not memory.drift.use_fallback:
-        return replace(memory, fallback=None)
+        return memory if memory.fallback is None else replace(memory, fallback=None)
     return memory if memory.fallback is not None else replace(memory, fallback=_fallback(memory))
 
 

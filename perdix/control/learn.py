@@ -160,9 +160,9 @@ def _judged(memory: JobMemory) -> tuple[JobMemory, Judgement, str | None, DriftS
     version = memory.champion.version if memory.champion else 0
     judgement = judge(memory.pending, truth, version, memory.scored_until_s)
     gone = {forecast.origin_s for forecast, _ in judgement.settled}
-    memory = replace(memory, pending=tuple(forecast for forecast in memory.pending if forecast.origin_s not in gone))
+    pending = tuple(forecast for forecast in memory.pending if forecast.origin_s not in gone)
     if memory.champion is None:
-        return memory, judgement, None, memory.drift
+        return replace(memory, pending=pending), judgement, None, memory.drift
     minute, horizons = judgement.first_minute_wape, judgement.horizons(version)
     wapes = [horizon.horizon_wape for horizon in horizons if horizon.horizon_wape is not None]
     missed = [horizon.missed for horizon in horizons if horizon.missed is not None]
@@ -171,6 +171,7 @@ def _judged(memory: JobMemory) -> tuple[JobMemory, Judgement, str | None, DriftS
         unasked = memory.drift.observe(minute, missed, origin_s=judgement.scored_until_s, asking=False)
     memory = replace(
         memory,
+        pending=pending,
         drift=drift,
         wape=memory.wape if minute is None else _share(minute),
         horizon_wape=_share(wapes[-1]) if wapes else memory.horizon_wape,
