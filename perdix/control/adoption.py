@@ -1,7 +1,6 @@
 """Adopt: a champion takes over where the one before it stood. Pure, but for what the champions' source holds."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -16,6 +15,7 @@ from perdix.models.horizon_drift import usual_share
 from perdix.models.performance.fitted import FittedPerformance
 from perdix.models.profiling.profiled import Profiled
 from perdix.models.registry import CAPACITY, FORECAST, LATENCY, PERFORMANCE
+from perdix.settings.replacing import replace
 
 CAUGHT_UP_PARTS = 8  # origins that a new champion's record gets for what was seen since its training
 
