@@ -94,7 +94,7 @@ def test_what_a_plan_adds_it_does_not_give_back_for_minutes(backlog):
     for load in (course, rush):
         found = solve(sizes, load, prices, 2, backlog)
         for chosen in range(len(sizes.workers)):
-            stages = follow(found, runs=2, chosen=chosen, backlog=backlog)
+            stages = follow(found, chosen)
             ran = np.array([3, *(stage.workers for stage in stages)])
             moves, soon = np.sign(np.diff(ran)), load.begins_s < HELD_S
             assert not (np.maximum.accumulate(moves > 0) & (moves < 0) & soon).any()
@@ -216,7 +216,7 @@ def test_it_takes_milliseconds(count, allowed_ms):
 def followed(sizes, course, prices, runs, backlog=0.0):
     found = solve(sizes, course, prices, runs, backlog)
     chosen = cheapest(found, runs)
-    return follow(found, runs=runs, chosen=chosen, backlog=backlog), found, chosen
+    return follow(found, chosen), found, chosen
 
 
 def test_the_plan_that_is_told_costs_what_was_promised():

@@ -118,9 +118,9 @@ class Perdix:
         chosen = chosen if beyond is None or beyond == runs else beyond
         tried = _another_chance(situation, sizes, found) if chosen == runs else None
         chosen = chosen if tried is None else tried
-        stages = follow(found, runs=runs, chosen=chosen, backlog=backlog)
+        stages = follow(found, chosen)
         if (planned_for.per_s < course.per_s).any():
-            found, stages = as_expected(found, stages, course, runs=runs, backlog=backlog)
+            found, stages = as_expected(found, stages, course, backlog)
         left = spent.left(situation.objectives.error_budget)
         plan = Plan(
             sizes, course, found, runs, chosen, stages, left, limits, tries=tried is not None, beyond=beyond == chosen

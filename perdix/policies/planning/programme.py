@@ -25,7 +25,7 @@ FOUND_OUT_S = 180.0  # after a rescale, until it is plain that the size takes le
 LONGEST_S = 3_600.0  # after the course: catching up takes that at most
 LONGEST_STILL_S = 600.0  # that a rescale counts as late for
 REACH_S = 900.0  # of the load: more than what arrives in it is not distinguished
-AT_ONCE = 6_000  # numbers that are worked out at a time: more no longer stay in the processor's cache
+AT_ONCE = 9_000  # numbers that are worked out at a time: more no longer stay in the processor's cache
 LEAST_SD = 0.02  # of the logarithm of load over capacity: minutes are no seconds
 
 
@@ -84,13 +84,11 @@ class Programme:
     go: Values
     keep: Values  # of each scale-out if it ran and were kept for good, without any rescale, shape ``(sizes,)``
     late_s: Values  # seconds that are expected to be late within the course then, shape ``(sizes,)``
-    # ahead, added: least cost from the beginning of each later stage on, and after the last, as it is and where workers
-    # were added before; each of shape ``(sizes, LEVELS)``
-    ahead: tuple[Values, ...]
-    added: tuple[Values, ...]
     # steps, grid: what it was worked out with
     steps: _Steps
     grid: _Grid
+    to_go: Values  # least cost from the beginning of each later stage on, and after the last, see :func:`_to_go`
+    kept: _Moves  # the moves from what runs, in each stage up to which that is kept
 
     @property
     def moving_in_s(self) -> Values:
@@ -114,92 +112,105 @@ def solve(sizes: Sizes, course: Course, prices: Prices, runs: int, backlog: floa
     ``backlog``: records that wait now.
     """
     grid, steps = _Grid.of(course, backlog), _Steps.of(sizes, course, prices)
-    begins_s, ahead = course.begins_s, [_after(steps, grid)]
-    added = ahead.copy()
-    together = max(AT_ONCE // (3 * LEVELS * len(sizes.workers)), 1)
-    for end in range(len(course), 1, -together):
-        first = max(end - together, 1)
-        costs, left = steps.from_backlogs(slice(first, end), grid.levels)
-        below, share = grid.places(left)
-        at = below + LEVELS * np.arange(len(sizes.workers))[:, None]
-        for k in range(len(costs) - 1, -1, -1):
-            if begins_s[first + k] >= HELD_S:
-                ahead.append(_best(costs[k] + _between(ahead[-1], at[k], share[k])))
-                added.append(ahead[-1])
-                continue
-            kept = costs[k][:_IN] + _between(added[-1], at[k][:_IN], share[k][:_IN])
-            free = costs[k][::_IN] + _between(ahead[-1], at[k][::_IN], share[k][::_IN])
-            ahead.append(_best(np.stack([free[0], kept[_OUT], free[1]])))
-            added.append(_best(kept))
-    ahead.reverse()
-    added.reverse()
-    waits = np.array([backlog])
-    stay, go = _first(steps, grid, slice(0, 1), ahead[0][None], added[0][None], runs=runs, backlogs=waits)
-    late_s = _late_if_kept(steps, backlog)
+    to_go, waits = _to_go(steps, grid), _waiting(steps, 0, backlog)
+    kept = _Moves.of(steps, grid, to_go, waits[:, runs], runs=runs)
+    late_s = _late_if_kept(steps, waits)
     over_s = course.whole_s + prices.tail_s
     keep = sizes.workers * over_s + prices.late * (late_s + prices.tail_s * sizes.overtaken)
-    return Programme(stay.total[0], go.total[0], keep, late_s, tuple(ahead), tuple(added), steps, grid)
+    return Programme(kept.totals[0, _STAY], kept.go[0], keep, late_s, steps, grid, to_go, kept)
 
 
-def follow(found: Programme, *, runs: int, chosen: int, backlog: float) -> tuple[Stage, ...]:
+def follow(found: Programme, chosen: int) -> tuple[Stage, ...]:
     """Return the stages of the cheapest plan that begins with ``chosen``, as it is expected to go.
 
-    ``runs``, ``chosen``: indexes among the sizes: of what runs, and of the first step.
+    ``chosen``: index among the sizes.
     """
-    steps, grid, stages = found.steps, found.grid, list[Stage]()
-    course, ahead, added, grown = steps.course, np.stack(found.ahead), np.stack(found.added), False
-    held = course.begins_s < HELD_S
-    while len(stages) < len(course):
-        first = len(stages)
-        waits = _kept(steps.sizes, course, first, runs=runs, backlog=backlog)
-        rest, after = slice(first, len(course)), added if grown else ahead
-        stay, go = _first(steps, grid, rest, after[first:], added[first:], runs=runs, backlogs=waits)
+    steps, moves, stages, grown = found.steps, found.kept, list[Stage](), False
+    held = steps.course.begins_s < HELD_S
+    while True:
+        first, runs, go = len(stages), moves.runs, moves.go
         if grown:
-            go.total[held[first:], :runs] = np.inf
-        cheapest = go.total.argmin(axis=1)
-        moves = go.total[np.arange(len(cheapest)), cheapest] < stay.total[:, runs]
+            go[held[first:], :runs] = np.inf
+        cheapest = go.argmin(axis=1)
+        leaves = go[np.arange(len(cheapest)), cheapest] < moves.totals[:, _STAY, runs]
         if first == 0:
-            cheapest[0], moves[0] = chosen, chosen != runs
-        end = int(moves.argmax()) if moves.any() else len(moves)
-        stages += [_stage(steps, runs, stay.cost[k, runs], stay.paid[k, runs]) for k in range(end)]
-        if end < len(moves):
-            grown |= int(cheapest[end]) > runs
-            runs = int(cheapest[end])
-            stages.append(_stage(steps, runs, go.cost[end, runs], go.paid[end, runs]))
-            backlog = float(go.left[end, runs])
-    return tuple(stages)
+            cheapest[0], leaves[0] = chosen, chosen != runs
+        end = int(leaves.argmax()) if leaves.any() else len(leaves)
+        stages += _stages(steps, first, runs, moves.costs[:end, _STAY, runs], _STAY)
+        if end == len(leaves):
+            return tuple(stages)
+        size = int(cheapest[end])
+        move = _OUT if size > runs else _IN
+        stages += _stages(steps, first + end, size, moves.costs[end : end + 1, move, size], move)
+        if len(stages) == len(steps.course):
+            return tuple(stages)
+        grown |= size > runs
+        waits = _waiting(steps, len(stages), float(moves.left[end, move, size]))
+        moves = _Moves.of(steps, found.grid, found.to_go, waits[:, size], runs=size, grown=grown)
 
 
 def as_expected(
-    found: Programme, stages: Sequence[Stage], course: Course, *, runs: int, backlog: float
+    found: Programme, stages: Sequence[Stage], course: Course, backlog: float
 ) -> tuple[Programme, tuple[Stage, ...]]:
     """Return a programme and the stages of its plan with what is late and costs by the loads of another course.
 
-    ``runs``: index of what runs before the first stage. The stages of ``course`` are as long as those planned for.
+    The stages of ``course`` are as long as those planned for.
     """
-    steps = _Steps.of(found.steps.sizes, course, found.steps.prices)
+    steps, runs = _Steps.of(found.steps.sizes, course, found.steps.prices), found.kept.runs
     waits, expected = backlog, list[Stage]()
     for k, stage in enumerate(stages):
         size = int(np.searchsorted(steps.sizes.workers, stage.workers))
         move = _STAY if size == runs else _OUT if size > runs else _IN
         (costs,), (left,) = steps.from_backlogs(slice(k, k + 1), np.array([waits]))
-        expected.append(_stage(steps, size, costs[move, size, 0], steps.paid[k, move, size]))
+        expected += _stages(steps, k, size, costs[move, size], move)
         waits, runs = float(left[move, size, 0]), size
-    return replace(found, late_s=_late_if_kept(steps, backlog)), tuple(expected)
+    return replace(found, late_s=_late_if_kept(steps, _waiting(steps, 0, backlog))), tuple(expected)
 
 
-def _kept(sizes: Sizes, course: Course, first: int, *, runs: int, backlog: float) -> Values:
-    """Return what waits at the beginning of each stage from ``first`` on, while what runs is kept."""
-    waits, works_off = [backlog], (float(sizes.per_s[runs]) - course.per_s) * course.lasts_s
-    for each in works_off[first:-1].tolist():
-        waits.append(max(waits[-1] - each, 0.0))
-    return np.array(waits)
+def _to_go(steps: _Steps, grid: _Grid) -> Values:
+    """Return the least cost from the beginning of each later stage on, and after the last.
+
+    As it is, and where workers were added before and are held: of shape ``(stages, 2, sizes, LEVELS)``.
+    """
+    sizes, stages, held = len(steps.sizes.workers), len(steps.course), steps.course.begins_s < HELD_S
+    to_go = np.empty((stages, 2, sizes, LEVELS))
+    to_go[-1] = _after(steps, grid)
+    # The ways through a stage: staying, the larger sizes in falling order, the smaller ones in rising order, each after
+    # none, and staying where workers were added: so all that lie beyond a size are those before it.
+    moves, each = np.array([[_STAY], [_OUT], [_IN], [_STAY]]), np.arange(sizes)
+    goes_to = np.stack([each, (-each) % sizes, np.maximum(each - 1, 0), each])
+    begins = _begins(sizes)[[[_AHEAD], [_ADDED], [_AHEAD], [_ADDED]], goes_to]
+    together = max(AT_ONCE // (3 * LEVELS * sizes), 1)
+    for end in range(stages, 1, -together):
+        first = max(end - together, 1)
+        costs, left = steps.from_backlogs(slice(first, end), grid.levels)
+        below, above = grid.places(left)
+        costs, above = (part[:, moves, goes_to] for part in (costs, above))
+        costs[:, [_OUT, _IN], 0] = np.inf
+        below = below[:, moves, goes_to] + begins
+        places, counts = np.stack([below, below + 1]), np.stack([1.0 - above, above])
+        for k in range(end - 1, first - 1, -1):
+            ways = slice(None if held[k] else _IN + 1)
+            follows = _between(to_go[k], places[:, k - first, ways], counts[:, k - first, ways])
+            _best(costs[k - first, ways] + follows, to_go[k - 1], held=bool(held[k]))
+    return to_go
 
 
-def _stage(steps: _Steps, size: int, cost: float, paid: float) -> Stage:
-    """Return the stage of a plan at a size; ``cost``, ``paid``: worker-seconds, in all and beside lateness."""
-    late_s = (cost - paid) / steps.prices.late if steps.prices.late > 0 else 0.0
-    return Stage(int(steps.sizes.workers[size]), float(late_s), float(cost))
+def _waiting(steps: _Steps, first: int, backlog: float) -> Values:
+    """Return what waits at the beginning of each stage from ``first`` on at each size that is kept; ``(n, sizes)``."""
+    course = steps.course
+    works_off = (steps.sizes.per_s - course.per_s[first:, None]) * course.lasts_s[first:, None]
+    waits = np.full(works_off.shape, backlog)
+    for k in range(len(waits) - 1):
+        np.maximum(waits[k] - works_off[k], 0.0, out=waits[k + 1])
+    return waits
+
+
+def _stages(steps: _Steps, first: int, size: int, costs: Values, move: int) -> list[Stage]:
+    """Return the stages of a plan from ``first`` on at a size that is come to by a move; ``costs``: worker-seconds."""
+    price, n = steps.prices.late, int(steps.sizes.workers[size])
+    late_s = (costs - steps.paid[first : first + len(costs), move, size]) / price if price > 0 else np.zeros(len(costs))
+    return [Stage(n, *each) for each in zip(late_s.tolist(), costs.tolist(), strict=True)]
 
 
 @dataclass(frozen=True)
@@ -218,17 +229,23 @@ class _Grid:
         """Return the point below each of some backlogs, and the share of the way to the next; of their shape."""
         place = (LEVELS - 1) * np.sqrt(np.minimum(backlogs / self.levels[-1], 1.0))
         below = np.minimum(place.astype(np.intp), LEVELS - 2)
-        low, high = self.levels[below], self.levels[below + 1]
-        return below, np.minimum(np.maximum((backlogs - low) / (high - low), 0.0), 1.0)
+        share = (backlogs - self.levels.take(below)) / np.diff(self.levels).take(below)
+        return below, np.minimum(np.maximum(share, 0.0), 1.0)
 
 
-def _between(values: Values, at: NDArray[np.intp], share: Values) -> Values:
-    """Return values of shape ``(sizes, LEVELS)`` linearly between places, numbered row by row, and the next ones."""
-    row = values.ravel()
-    return np.asarray(row.take(at) * (1.0 - share) + row.take(at + 1) * share)
+def _begins(sizes: int) -> NDArray[np.intp]:
+    """Return where the levels of each size begin in a table of costs to go; of shape ``(2, sizes, 1)``."""
+    return LEVELS * np.arange(2 * sizes).reshape(2, sizes, 1)
+
+
+def _between(to_go: Values, places: NDArray[np.intp], counts: Values) -> Values:
+    """Return what follows between places in the table of costs, numbered row by row, of each of which a part counts."""
+    ends = to_go.ravel().take(places) * counts
+    return np.asarray(ends[0] + ends[1])
 
 
 _STAY, _OUT, _IN = range(3)  # the moves: to keep a size, to come to it from a smaller one, from a larger one
+_AHEAD, _ADDED = range(2)  # the costs to go: as it is, and where workers were added, which are held
 
 
 @dataclass(frozen=True)
@@ -272,38 +289,33 @@ class _Steps:
 
 
 @dataclass(frozen=True)
-class _Step:
-    """A step to each size in some stages; arrays of shape ``(stages, sizes)``."""
+class _Moves:
+    """The moves from what runs to each size, in each stage up to which that is kept; shape ``(stages, 3, sizes)``."""
 
-    # cost, total, paid: what the stage costs, with all that follows, and beside lateness
-    cost: Values
-    total: Values
-    paid: Values
+    runs: int  # index of what runs
+    # costs, totals: of the stage, and with all that follows
+    costs: Values
+    totals: Values
     left: Values  # what waits at its end
 
+    @classmethod
+    def of(cls, steps: _Steps, grid: _Grid, to_go: Values, waits: Values, *, runs: int, grown: bool = False) -> _Moves:
+        """Return those of the last stages; ``waits``: at their beginnings. ``grown``: workers were added before."""
+        count, sizes = len(waits), len(steps.sizes.workers)
+        costs, left = (part[..., 0] for part in steps.from_backlogs(slice(-count, None), waits[:, None, None, None]))
+        below, above = grid.places(left)
+        tables = [_ADDED if grown else _AHEAD, _ADDED, _ADDED if grown else _AHEAD]
+        below += _begins(sizes)[tables, :, 0] + 2 * sizes * LEVELS * np.arange(count)[:, None, None]
+        follows = _between(to_go[-count:], np.stack([below, below + 1]), np.stack([1.0 - above, above]))
+        return cls(runs, costs, costs + follows, left)
 
-def _first(
-    steps: _Steps, grid: _Grid, stages: slice, ahead: Values, added: Values, *, runs: int, backlogs: Values
-) -> tuple[_Step, _Step]:
-    """Return what staying at each size comes to in some stages, and what going to it from what runs does.
-
-    ``ahead``, ``added``: least cost from the end of each of the stages on, as it is and where workers were added;
-    shape ``(stages, sizes, LEVELS)``.
-    ``backlogs``: what waits at the beginning of each.
-    """
-    costs, left = (part[..., 0] for part in steps.from_backlogs(stages, backlogs[:, None, None, None]))
-    below, share = grid.places(left)
-    stage, size = np.arange(len(ahead))[:, None], np.arange(ahead.shape[1])
-    follows = np.empty(costs.shape)
-    for move, after in ((_STAY, ahead), (_OUT, added), (_IN, ahead)):
-        low, above = below[:, move], share[:, move]
-        follows[:, move] = after[stage, size, low] * (1.0 - above) + after[stage, size, low + 1] * above
-    totals, paid = costs + follows, steps.paid[stages]
-    stay = _Step(costs[:, _STAY], totals[:, _STAY], paid[:, _STAY], left[:, _STAY])
-    comes = np.where(steps.sizes.workers > steps.sizes.workers[runs], _OUT, _IN)
-    go = _Step(*(part[:, comes, size] for part in (costs, totals, paid, left)))
-    go.total[:, runs] = np.inf
-    return stay, go
+    @property
+    def go(self) -> Values:
+        """What going to each size comes to, shape ``(stages, sizes)``; infinite for what runs itself."""
+        sizes = np.arange(self.totals.shape[-1])
+        go = np.where(sizes > self.runs, self.totals[:, _OUT], self.totals[:, _IN])
+        go[:, self.runs] = np.inf
+        return go
 
 
 def _exceeds(sizes: Sizes, course: Course) -> Values:
@@ -351,18 +363,15 @@ def _waits(
     return waiting_s + (over_s - waiting_s) * exceeds, left
 
 
-def _best(totals: Values) -> Values:
-    """Return the least cost to go from the beginning of a stage, of the moves' totals ``(moves, sizes, LEVELS)``.
+def _best(totals: Values, best: Values, *, held: bool) -> None:
+    """Fill in the least cost to go from the beginning of a stage; ``totals``: of the ways through it.
 
-    Of two moves none gives anything back.
+    Who has added workers gives none back while they are ``held``.
     """
-    best: Values = totals[_STAY]
-    larger = np.minimum.accumulate(totals[_OUT][::-1], axis=0)[::-1]
-    best[:-1] = np.minimum(best[:-1], larger[1:])
-    if len(totals) > _IN:
-        smaller = np.minimum.accumulate(totals[_IN], axis=0)
-        best[1:] = np.minimum(best[1:], smaller[:-1])
-    return best
+    beyond = np.minimum.accumulate(totals[_OUT : _IN + 1], axis=1)
+    np.minimum(totals[:: _IN + 1], beyond[0, ::-1], out=best)
+    back = best[: _AHEAD + 1] if held else best
+    np.minimum(back, beyond[1], out=back)
 
 
 def _after(steps: _Steps, grid: _Grid) -> Values:
@@ -402,12 +411,8 @@ def _late_by_moving(steps: _Steps, still_s: float) -> Values:
     return np.asarray(catching_up_s + max(still_s - min(prices.allowed_s, 0.5 * still_s), 0.0))
 
 
-def _late_if_kept(steps: _Steps, backlog: float) -> Values:
-    """Return the seconds that each size would be late within the course, shape ``(sizes,)``."""
+def _late_if_kept(steps: _Steps, waits: Values) -> Values:
+    """Return the seconds that each size would be late within the course, shape ``(sizes,)``; see :func:`_waiting`."""
     capacity, load, over_s = steps.sizes.per_s, steps.course.per_s[:, None], steps.course.lasts_s[:, None]
-    backlogs = np.full(steps.exceeds.shape, backlog)
-    works_off = (capacity - load) * over_s
-    for k in range(len(backlogs) - 1):
-        np.maximum(backlogs[k] - works_off[k], 0.0, out=backlogs[k + 1])
-    late_s, _ = _waits(capacity, steps.prices.allowed_s, load, steps.exceeds, backlogs, over_s=over_s)
+    late_s, _ = _waits(capacity, steps.prices.allowed_s, load, steps.exceeds, waits, over_s=over_s)
     return np.asarray(late_s.sum(axis=0))
