@@ -12,7 +12,7 @@ BEFORE = 10  # minutes before, whose load must have been similar as well
 LEAST = 90  # minutes, before which nothing is concluded
 LIKELY = 0.1  # weight below which a minute is not alike, beside the one that is most alike
 MOST = 48  # similar minutes that are looked at
-AT_ONCE = 4  # sizes: more no longer stay in the processor's cache
+AT_ONCE = 192  # hours of sizes: more no longer stay in the processor's cache
 FOLLOWED = 48  # sizes that are followed through the hours; of more, the others lie between these
 
 
@@ -37,7 +37,7 @@ def late_after(minutes: Values, capacities_per_s: Values, allowed_s: float, reac
     followed = np.unique(capacities_per_s)
     if len(followed) > FOLLOWED:
         followed = followed[np.linspace(0, len(followed) - 1, FOLLOWED).round().astype(np.intp)]
-    late_s = _late_s(hours, followed[:, None], allowed_s, reaction_s)
+    late_s = _late_s(hours, followed, allowed_s, reaction_s)
     lasted_s = np.isfinite(hours).sum(axis=1) * MINUTE_S
     # Weighted means of ratios would let hours that have hardly begun speak as loud as whole ones.
     shares = late_s @ weights[alike] / (lasted_s @ weights[alike])
@@ -57,28 +57,34 @@ def _alike(minutes: Values) -> Values:
 def _late_s(hours: Values, capacities: Values, allowed_s: float, reaction_s: float) -> Values:
     """Return the seconds that each size would be late in each of the hours, shape ``(sizes, hours)``.
 
-    ``hours`` has shape ``(hours, minutes)``, NaN where the hour is not over yet; ``capacities`` shape ``(sizes, 1)``.
+    ``hours`` has shape ``(hours, minutes)``, NaN where the hour is not over yet; ``capacities`` shape ``(sizes,)``.
     """
-    largest, late_s = float(capacities.max()), np.zeros((len(capacities), len(hours)))
-    overtaken = np.flatnonzero(capacities[:, 0] < np.nanmax(hours))  # the others are never late
-    for first in range(0, len(overtaken), AT_ONCE):
-        some = overtaken[first : first + AT_ONCE]
-        late_s[some] = _late_of(hours, capacities[some], largest, allowed_s, reaction_s)
-    return late_s
+    largest, late = float(capacities.max()), np.zeros((len(capacities), len(hours)))
+    measured, minutes = np.isfinite(hours), np.arange(AHEAD)
+    loads = np.where(measured, hours, 0.0)
+    arrived = np.cumsum(loads, axis=1)
+    # The share of each minute in which a size still runs that is overtaken in minute 0, 1, ...; ``(minutes, minutes)``.
+    runs = np.minimum(np.maximum(reaction_s / MINUTE_S + 1.0 + minutes[:, None] - minutes, 0.0), 1.0)
+    ran = np.cumsum(runs, axis=1)
+    all_sizes, all_hours = np.nonzero(capacities[:, None] < loads.max(axis=1))  # the others are never late
+    for first in range(0, len(all_sizes), AT_ONCE):
+        size, hour = (part[first : first + AT_ONCE] for part in (all_sizes, all_hours))
+        own = capacities[size, None]
+        sits_out = _late_minutes(arrived[hour] - own * (minutes + 1.0), own, allowed_s) & measured[hour]
+        late[size, hour] = sits_out.sum(axis=1)
+        overtaken, last = sits_out.argmax(axis=1), AHEAD - 1 - sits_out[:, ::-1].argmax(axis=1)
+        goes = np.flatnonzero(late[size, hour] * (last - overtaken) > reaction_s / MINUTE_S)  # else all is over by then
+        size, hour, overtaken, less = size[goes], hour[goes], overtaken[goes], own[goes] - largest
+        worked = largest * (minutes + 1.0) + less * ran[overtaken]
+        goes_on = _late_minutes(arrived[hour] - worked, largest + less * runs[overtaken], allowed_s) & measured[hour]
+        late[size, hour] = np.minimum(late[size, hour], goes_on.sum(axis=1))
+    return MINUTE_S * late
 
 
-def _late_of(hours: Values, capacities: Values, largest: float, allowed_s: float, reaction_s: float) -> Values:
-    own, loads, measured = capacities[..., None], np.nan_to_num(hours), np.isfinite(hours)
-    late = _late_minutes(loads, own, allowed_s) & measured
-    first = late.argmax(axis=2)[..., None]
-    # The share of each minute in which the size still runs that was overtaken.
-    runs = np.clip(reaction_s / MINUTE_S + 1.0 + first - np.arange(AHEAD), 0.0, 1.0)
-    caught_up = _late_minutes(loads, largest + (own - largest) * runs, allowed_s) & measured
-    return np.asarray(np.minimum(late.sum(axis=2), caught_up.sum(axis=2)) * MINUTE_S)
+def _late_minutes(added: Values, capacities: Values, allowed_s: float) -> NDArray[np.bool_]:
+    """Return the minutes at whose end more waits than may; of shape ``(hours, minutes)``.
 
-
-def _late_minutes(loads: Values, capacities: Values, allowed_s: float) -> NDArray[np.bool_]:
-    """Return the minutes at whose end more waits than may, of shape ``(sizes, hours, minutes)``."""
-    added = np.cumsum((loads - capacities) * MINUTE_S, axis=2)
-    waiting = added - np.minimum(np.minimum.accumulate(added, axis=2), 0.0)  # never less than nothing
-    return np.asarray(waiting > allowed_s * capacities)
+    ``added``: since the beginning of each hour, minutes of records/s.
+    """
+    waiting = added - np.minimum(np.minimum.accumulate(added, axis=1), 0.0)  # never less than nothing
+    return np.asarray(MINUTE_S * waiting > allowed_s * capacities)
