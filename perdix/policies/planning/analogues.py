@@ -32,7 +32,7 @@ def late_after(minutes: Values, capacities_per_s: Values, allowed_s: float, reac
     alike = np.flatnonzero(weights > LIKELY)
     if len(alike) > MOST:
         alike = alike[np.linspace(0, len(alike) - 1, MOST).astype(np.intp)]
-    padded = np.pad(known, (0, AHEAD), constant_values=np.nan)
+    padded = np.concatenate([known, np.full(AHEAD, np.nan)])
     hours = padded[BEFORE + alike[:, None] + 1 + np.arange(AHEAD)]
     followed = np.unique(capacities_per_s)
     if len(followed) > FOLLOWED:

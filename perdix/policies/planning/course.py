@@ -1,6 +1,7 @@
 """The course that a load is expected to take, in the stages of a plan: minutes first, then what lies further."""
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from statistics import NormalDist
 from typing import Self
 
@@ -64,12 +65,12 @@ class Course:
     def __len__(self) -> int:
         return len(self.per_s)
 
-    @property
+    @cached_property
     def whole_s(self) -> float:
         """Seconds from its beginning to its end."""
         return float(self.lasts_s.sum())
 
-    @property
+    @cached_property
     def begins_s(self) -> Values:
         """When each stage begins, seconds from the beginning of the course, shape ``(stages,)``."""
         return np.asarray(np.cumsum(self.lasts_s) - self.lasts_s)

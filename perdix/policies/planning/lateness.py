@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -37,9 +38,13 @@ class Lateness:
 
         Where it was late more often at a low utilisation than at higher ones, that is not for want of workers.
         """
+        return np.asarray(np.interp(utilisations, MIDDLES, self._shares))
+
+    @cached_property
+    def _shares(self) -> Values:
         weights = self.minutes + DOUBT
         shares = isotonic_regression(self.late / weights, weights=weights).x
-        return np.asarray(np.interp(utilisations, MIDDLES, shares - shares[0]))
+        return np.asarray(shares - shares[0])
 
     def to_state(self) -> list[list[float]]:
         """Return a JSON-serialisable state."""

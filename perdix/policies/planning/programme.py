@@ -255,21 +255,25 @@ class _Steps:
     sizes: Sizes
     course: Course
     prices: Prices
-    still_s: Values  # how long the job stands still at each move, shape ``(3,)``
-    # exceeds, lost: of each stage and size: how often a second is late that does not wait for others, and the records
-    # that a restart does again; shape ``(stages, sizes)``
-    exceeds: Values
+    # still_s, late_still_s: how long the job stands still at each move, and is late by that alone; shape ``(3,)``
+    still_s: Values
+    late_still_s: Values
+    exceeds: Values  # how often a second is late that does not wait for others, shape ``(stages, sizes)``
+    # lost, paid: records that a restart does again, and worker-seconds beside lateness, shape ``(stages, 3, sizes)``
     lost: Values
-    paid: Values  # worker-seconds beside lateness, shape ``(stages, 3, sizes)``
+    paid: Values
 
     @classmethod
     def of(cls, sizes: Sizes, course: Course, prices: Prices) -> _Steps:
         load, runs_s = course.per_s[:, None], sizes.workers * course.lasts_s[:, None]
-        lost = np.minimum(sizes.per_s * prices.lost_s, load * prices.lost_s * 2.0)
-        moving = runs_s + prices.rescale + _risk(sizes, prices, load) + sizes.barred
-        paid = np.stack([runs_s, moving, moving], axis=1)
+        lost, paid = np.zeros((2, len(course), 3, len(sizes.workers)))
+        lost[:, _OUT:] = np.minimum(sizes.per_s * prices.lost_s, load * prices.lost_s * 2.0)[:, None]
+        paid[:, _STAY] = runs_s
+        paid[:, _OUT:] = (runs_s + prices.rescale + _risk(sizes, prices, load) + sizes.barred)[:, None]
         still_s = np.array([0.0, prices.out_s, prices.in_s])
-        return cls(sizes, course, prices, still_s, _exceeds(sizes, course), lost, paid)
+        late_still_s = np.minimum(still_s, LONGEST_STILL_S) - np.minimum(prices.allowed_s, 0.5 * still_s)
+        late_still_s = np.maximum(late_still_s, 0.0)
+        return cls(sizes, course, prices, still_s, late_still_s, _exceeds(sizes, course), lost, paid)
 
     def from_backlogs(self, stages: slice, backlogs: Values) -> tuple[Values, Values]:
         """Return what each move costs in some stages from each backlog, and what waits then.
@@ -277,15 +281,13 @@ class _Steps:
         Each has the shape ``(stages, 3, sizes, backlogs)``.
         """
         prices, still_s = self.prices, self.still_s[:, None, None]
-        load = self.course.per_s[stages][:, None, None, None]
-        lost = np.where(np.arange(3) == _STAY, 0.0, 1.0)[:, None] * self.lost[stages][:, None]
-        waits = backlogs + lost[..., None] + load * still_s
-        over_s = np.maximum(self.course.lasts_s[stages][:, None, None, None] - still_s, 0.0)
-        exceeds = self.exceeds[stages][:, None, :, None]
+        load = self.course.per_s[stages, None, None, None]
+        waits = backlogs + self.lost[stages, ..., None] + load * still_s
+        over_s = np.maximum(self.course.lasts_s[stages, None, None, None] - still_s, 0.0)
+        exceeds = self.exceeds[stages, None, :, None]
         late_s, left = _waits(self.sizes.per_s[:, None], prices.allowed_s, load, exceeds, waits, over_s=over_s)
-        forgiven_s = np.minimum(prices.allowed_s, 0.5 * still_s)
-        late_s = late_s + np.maximum(np.minimum(still_s, LONGEST_STILL_S) - forgiven_s, 0.0)
-        return self.paid[stages][..., None] + prices.late * late_s, left
+        late_s += self.late_still_s[:, None, None]
+        return self.paid[stages, ..., None] + prices.late * late_s, left
 
 
 @dataclass(frozen=True)
@@ -350,16 +352,14 @@ def _waits(
     Records are late while more waits than the size works off in the time that is allowed. Apart from that, a second is
     late as often as the load is above the capacity.
     """
-    spare = capacity - load
+    spare, limit = capacity - load, capacity * allowed_s
     left = np.maximum(backlogs - spare * over_s, 0.0)
-    limit = capacity * allowed_s
-    with np.errstate(divide="ignore", invalid="ignore"):
-        crosses_s = (backlogs - limit) / spare
     over, after = backlogs > limit, left > limit
-    # Over the limit all the time, only until enough is worked off, only from when enough waits, or never.
-    waiting_s = np.where(over & after, over_s, 0.0)
-    waiting_s = np.where(over & ~after & (spare > 0), np.minimum(crosses_s, over_s), waiting_s)
-    waiting_s = np.where(~over & after, over_s - np.minimum(np.maximum(crosses_s, 0.0), over_s), waiting_s)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        crosses_s = np.minimum(np.maximum((backlogs - limit) / spare, 0.0), over_s)
+    # Over the limit only until enough is worked off, or only from when enough waits; else never, or all the time.
+    crosses_s = np.where(over == after, 0.0, crosses_s)
+    waiting_s = np.where(after, over_s - crosses_s, crosses_s)
     return waiting_s + (over_s - waiting_s) * exceeds, left
 
 
@@ -405,7 +405,7 @@ def _late_by_moving(steps: _Steps, still_s: float) -> Values:
     As much as within the course: else every plan would put its rescales off until then.
     """
     sizes, prices, load = steps.sizes, steps.prices, float(steps.course.per_s[-1])
-    waits = steps.lost[-1] + load * still_s - sizes.per_s * prices.allowed_s
+    waits = steps.lost[-1, _OUT] + load * still_s - sizes.per_s * prices.allowed_s
     spare = np.maximum(sizes.per_s - load, 0.02 * sizes.per_s)
     catching_up_s = np.minimum(np.maximum(waits, 0.0) / spare, LONGEST_S)
     return np.asarray(catching_up_s + max(still_s - min(prices.allowed_s, 0.5 * still_s), 0.0))
