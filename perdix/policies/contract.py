@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -131,10 +132,20 @@ class Situation:
         """Seconds of full capacity that a rescale costs beyond its downtime."""
         return max(self.downtimes.lost_s, 0.5 * self.again_s)
 
+    @cached_property
+    def measured(self) -> Values:
+        """Mean workload of those of the last minutes that were measured, records/s."""
+        return self.minutes[np.isfinite(self.minutes)]
+
     @property
     def known_minutes(self) -> int:
         """How many of the last minutes' workload were measured."""
-        return int(np.isfinite(self.minutes).sum())
+        return len(self.measured)
+
+    @cached_property
+    def usable(self) -> tuple[Estimate, ...]:
+        """The capacities that are known well enough to count on, from the fewest workers to the most."""
+        return tuple(estimate for _, estimate in sorted(self.capacities.items()) if estimate.usable)
 
     @property
     def behind(self) -> bool:

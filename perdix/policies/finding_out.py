@@ -54,9 +54,10 @@ def busy_workers(situation: Situation, load_per_s: float) -> float:
     Not of those that run: of many, each takes less, so that the more run the dearer a late second would be, and the
     less would be given back. The capacity of one scale-out at least must be usable.
     """
-    usable = sorted((n, estimate.per_s) for n, estimate in situation.capacities.items() if estimate.usable)
-    fewest, per_s = next((size for size in usable if size[1] >= load_per_s), max(usable, key=lambda size: size[1]))
-    return load_per_s / per_s * fewest
+    usable = situation.usable
+    strongest = max(usable, key=lambda estimate: estimate.per_s)
+    fewest = next((estimate for estimate in usable if estimate.per_s >= load_per_s), strongest)
+    return load_per_s / fewest.per_s * fewest.scale_out
 
 
 def rescale_s(situation: Situation) -> float:

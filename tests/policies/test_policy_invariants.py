@@ -3,6 +3,7 @@
 import copy
 import json
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -138,9 +139,9 @@ def test_what_is_remembered_survives_the_state_store(name: str, data: st.DataObj
     policy = build_policy(name)
     first = policy.decide(situation)
     stored = json.loads(json.dumps(dict(first.memory), allow_nan=False))
-    later = {**situation.__dict__, "now_s": situation.now_s + situation.tick_interval_s}
-    from_memory = policy.decide(Situation(**{**later, "memory": first.memory}))
-    assert repr(policy.decide(Situation(**{**later, "memory": stored}))) == repr(from_memory)
+    later = replace(situation, now_s=situation.now_s + situation.tick_interval_s)
+    from_memory = policy.decide(replace(later, memory=first.memory))
+    assert repr(policy.decide(replace(later, memory=stored))) == repr(from_memory)
 
 
 def blinded(situation: Situation, draw: Any) -> dict[str, Any]:

@@ -1,8 +1,7 @@
 """The policy ``perdix``: a plan over time within an error budget, made anew at each tick; its first step is taken."""
 
 import math
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,13 +12,11 @@ from perdix.models.forecasting.foresight import HALF_LIFE
 from perdix.policies.contract import TINY_PER_S, Decision, Reason, Situation
 from perdix.policies.finding_out import busy_workers, rescale_s
 from perdix.policies.holding import blindness, hold
-from perdix.policies.late_at import LateAt
-from perdix.policies.pace import Pace
 from perdix.policies.planning.analogues import late_after
 from perdix.policies.planning.budget import LATE_PRICE, Spent
 from perdix.policies.planning.course import Highest, course_of
-from perdix.policies.planning.lateness import Lateness
-from perdix.policies.planning.plan import SETTLED_S, Limits, Plan
+from perdix.policies.planning.memory import Memory
+from perdix.policies.planning.plan import Limits, Plan
 from perdix.policies.planning.programme import (
     FOUND_OUT_S,
     LEAST_SD,
@@ -30,9 +27,8 @@ from perdix.policies.planning.programme import (
     follow,
     solve,
 )
-from perdix.policies.planning.rival import DEARER, Rival
-from perdix.policies.planning.stays import Outgrown, Stays, steady_s
-from perdix.policies.remembering import number, part_of
+from perdix.policies.planning.rival import DEARER
+from perdix.policies.planning.stays import steady_s
 from perdix.policies.standing_still import LEAST_MINUTES, WAITS, late_shares
 from perdix.policies.wording import workers
 from perdix.settings.durations import HOUR_S, MINUTE_S
@@ -46,14 +42,12 @@ LEAST_TAIL_S, TAIL_S = 60.0, 3_600.0  # how long the time after the course count
 ALMOST = 0.01  # share of the minutes by which a size may be late more often than the largest
 HELD = 0.8  # of the error budget, up to which a size would have held the objective over the last hours
 LITTLE_LATE = 10.0 / 900.0  # of the course: seconds of a quarter of an hour
-HARDLY_BUSY = 0.5  # of the capacity: what is late below, with nothing waiting, is not so for want of workers
 MOVED = 0.5  # of what is left of the error budget, that going to the fixed size may spend
 STOOD_S = 1_800.0  # after a rescale, until more workers than the fixed size are given back
 CARRIED = 0.95  # of the most that any size takes: no more load is planned for
 HOPELESS = 0.9  # of the course late: what runs does not catch up within it
 CLEARLY_MORE = 1.05  # times what runs takes
 CATCHES_UP = 1.05  # times the load: so much must a size take
-STOPS_S = 600.0  # between two looks that count as seen: meanwhile the job may have stood still
 LEAST_CHANCE, MORE_LIKELY = 0.1, 5.0  # that another size does, and times as likely as what runs
 
 
@@ -79,12 +73,12 @@ class Perdix:
         blind = blindness(situation)
         if blind is not None:
             return hold(self.name, situation, Reason.HOLD_BLIND, f"Blind: {blind}.")
-        memory = _remembered(situation)
+        memory = Memory.looked(situation)
         sizes = _sizes(situation, memory)
         if sizes is None:
             unknown = f"The capacity of {workers(situation.scale_out)} is not known yet."
-            return hold(self.name, situation, Reason.HOLD_UNKNOWN, unknown, memory=memory)
-        rival, fixed, now_s = Rival.of_memory(memory), _fixed(situation, sizes), situation.now_s
+            return hold(self.name, situation, Reason.HOLD_UNKNOWN, unknown, memory=memory.to_state())
+        rival, fixed, now_s = memory.rival, _fixed(situation, sizes), situation.now_s
         if fixed is None:
             return self._planned(situation, sizes, memory, Limits(at_least=0.0, enough=math.inf))
         against, better = rival.against(*fixed), fixed
@@ -92,7 +86,7 @@ class Perdix:
             # A size that did for hours did not do better if it would have been too small since plans were counted.
             better = max(fixed, _fixed(situation, sizes, rival.since_s) or fixed)
         rival = rival.judged(now_s, *better)
-        memory = {**memory, "rival": rival.to_state()}
+        memory = replace(memory, rival=rival)
         limits = Limits(
             at_least=rival.at_least(now_s, fixed[0]),
             enough=_enough(situation, fixed, memory, stands=rival.stands(now_s)),
@@ -100,12 +94,11 @@ class Perdix:
         )
         return replace(self._planned(situation, sizes, memory, limits), against_fixed=rival.against(*better))
 
-    def _planned(self, situation: Situation, sizes: Sizes, memory: Mapping[str, Any], limits: Limits) -> Decision:
-        spent = Spent.of_memory(memory)
-        course = course_of(situation.forecast, situation.now_s, situation.further)
+    def _planned(self, situation: Situation, sizes: Sizes, memory: Memory, limits: Limits) -> Decision:
+        spent, course = memory.spent, course_of(situation.forecast, situation.now_s, situation.further)
         course = course if situation.events else replace(course, highest=Highest.of(situation.minutes))
         runs = _place(sizes, situation.scale_out)
-        stays_s = max(Stays.of_memory(memory).expected_s(situation.now_s), steady_s(situation.minutes))
+        stays_s = max(memory.stays.expected_s(situation.now_s), steady_s(situation.minutes))
         busy = _busy(situation)
         prices = self._prices(situation, spent, busy, tail_s=stays_s - course.whole_s)
         backlog = situation.lag_records or 0.0
@@ -125,7 +118,7 @@ class Perdix:
         plan = Plan(
             sizes, course, found, runs, chosen, stages, left, limits, tries=tried is not None, beyond=beyond == chosen
         )
-        return plan.decision(self.name, situation, memory)
+        return plan.decision(self.name, situation, memory.to_state())
 
     def _prices(self, situation: Situation, spent: Spent, busy: float, *, tail_s: float) -> Prices:
         downtimes = situation.downtimes
@@ -149,86 +142,22 @@ def _allowed_s(situation: Situation) -> float:
     return WAITS * situation.objectives.latency_p95_ms / 1_000.0
 
 
-def _remembered(situation: Situation) -> dict[str, Any]:
-    """Return what is remembered: the budget that was spent, and since when next to nothing waits."""
-    waits, lag, longest_s = situation.behind, situation.lag_records, max(10.0 * situation.tick_interval_s, STOPS_S)
-    spent = Spent.of_memory(situation.memory)
-    measured = _late_since(situation, spent.at_s, longest_s)
-    late = float(waits) if measured is None else measured
-    here = situation.capacities.get(situation.scale_out)
-    settled = situation.since_rescale_s > SETTLED_S and lag is not None and not waits
-    known = here is not None and here.usable
-    busy = situation.workload_per_s / here.per_s if here is not None and known else situation.cpu_load or 1.0
-    curable = not settled or busy > HARDLY_BUSY
-    budget, stays_s = situation.objectives.error_budget, situation.since_rescale_s
-    at_most = situation.scale_out >= situation.bounds.maximum and stays_s > SETTLED_S
-    caught_up_s = part_of(situation.memory.get("caught_up_s"), number)
-    if at_most and (not waits or busy >= 1.0):
-        caught_up_s = situation.now_s
-    # What the most workers still catch up with waited before they ran: fewer were too few.
-    at_most &= caught_up_s is not None and caught_up_s > situation.now_s - stays_s
-    # Of scrapes that are longer apart than ticks most ticks show nothing new: then they are counted together.
-    counts = spent.at_s is None or situation.seen_late.ended(spent.at_s)
-    if counts:
-        spent = spent.counted(situation.now_s, late, budget, longest_s=longest_s, curable=curable and not at_most)
-    behind_s = situation.now_s if waits else part_of(situation.memory.get("behind_s"), number)
-    lateness = Lateness.of_memory(situation.memory)
-    stays, outgrown = Stays.of_memory(situation.memory), Outgrown.of_memory(situation.memory)
-    outgrown = outgrown.looked(situation.now_s, stays.scale_out, situation.scale_out, situation.workload_per_s)
-    rescaled = stays.scale_out not in {None, float(situation.scale_out)}
-    pace = Pace.of_memory(situation.memory).looked(situation.now_s, rescaled=rescaled)
-    stays = stays.looked(situation.now_s, situation.scale_out)
-    if settled and measured is not None and known:
-        lateness = lateness.seen(busy, late, situation.tick_interval_s / MINUTE_S)
-    rival = Rival.of_memory(situation.memory)
-    if situation.known_minutes < LEAST_MINUTES:  # while nothing may be given back, what runs says nothing against plans
-        rival = replace(rival, at_s=situation.now_s)
-    elif counts:
-        rival = rival.counted(situation.now_s, situation.scale_out, late, longest_s=longest_s)
-    at_this_size = curable * late if stays_s > SETTLED_S else None
-    late_at = LateAt.of_memory(situation.memory)
-    if counts:
-        late_at = late_at.counted(situation.now_s, situation.scale_out, at_this_size, longest_s=longest_s)
-    return {
-        "spent": spent.to_state(),
-        "rival": rival.to_state(),
-        "behind_s": behind_s,
-        "caught_up_s": caught_up_s,
-        "lateness": lateness.to_state(),
-        "stays": stays.to_state(),
-        "outgrown": outgrown.to_state(),
-        "late_at": late_at.to_state(),
-        "pace": pace.to_state(),
-    }
-
-
-def _late_since(situation: Situation, counted_s: float | None, longest_s: float) -> float | None:
-    """Return the share of the time since the last count that was late; ``None`` where the latency is not measured.
-
-    While a rescale is under way no policy is asked, and the job stands still: that time is looked at afterwards.
-    """
-    last_s = situation.now_s - situation.tick_interval_s
-    return situation.seen_late.share(max(min(counted_s or last_s, last_s), situation.now_s - longest_s))
-
-
 def _busy(situation: Situation) -> float:
     """Return how many workers the load keeps busy on average over the last hours or minutes, half a worker at least.
 
     Not those of this minute: a second that is late in a quiet hour, or in a burst, spends as much of the budget as any
     other.
     """
-    minutes = situation.minutes[np.isfinite(situation.minutes)]
+    minutes = situation.measured
     usual = max(minutes.mean(), minutes[-LASTS:].mean()) if len(minutes) else situation.workload_per_s
     return max(busy_workers(situation, usual), 0.5)
 
 
-def _sizes(situation: Situation, memory: Mapping[str, Any]) -> Sizes | None:
+def _sizes(situation: Situation, memory: Memory) -> Sizes | None:
     """Return the sizes whose capacity is known, what runs among them; ``None`` where that is not known."""
     bounds, runs = situation.bounds, situation.scale_out
     usable = [
-        estimate
-        for n, estimate in sorted(situation.capacities.items())
-        if (bounds.minimum <= n <= bounds.maximum or n == runs) and estimate.usable
+        each for each in situation.usable if bounds.clamp(each.scale_out) == each.scale_out or each.scale_out == runs
     ]
     if runs not in [estimate.scale_out for estimate in usable]:
         return None
@@ -239,7 +168,7 @@ def _sizes(situation: Situation, memory: Mapping[str, Any]) -> Sizes | None:
     # minute. Of larger ones the safe one is taken at once, for who is behind cannot try.
     known_sd = np.where(workers_of < runs, np.minimum(log_sd, log_sd[workers_of == runs]), log_sd)
     # For minutes what runs is judged as it was from the larger size that it was chosen at.
-    scaled_in = Stays.of_memory(memory).since_s is not None and situation.since_rescale_s < FOUND_OUT_S
+    scaled_in = memory.stays.since_s is not None and situation.since_rescale_s < FOUND_OUT_S
     if scaled_in and not situation.behind:
         known_sd[workers_of == runs] = log_sd[workers_of >= runs].min()
     doubt = np.sqrt(log_sd**2 - known_sd**2)
@@ -250,7 +179,7 @@ def _sizes(situation: Situation, memory: Mapping[str, Any]) -> Sizes | None:
     late = late_after(situation.minutes, each, _allowed_s(situation), reaction_s)
     overtaken, if_less, if_more = np.zeros((3, len(usable))) if late is None else late.reshape(3, -1)
     missed_s = HOUR_S * np.maximum(0.5 * (if_less + if_more) - overtaken, 0.0)
-    return Sizes(workers_of, found, known_sd, doubt, overtaken, Lateness.of_memory(memory), missed_s=missed_s)
+    return Sizes(workers_of, found, known_sd, doubt, overtaken, memory.lateness, missed_s=missed_s)
 
 
 def _place(sizes: Sizes, scale_out: int) -> int:
@@ -266,7 +195,7 @@ def _open(situation: Situation, sizes: Sizes, limits: Limits) -> NDArray[np.bool
 
 
 def _cheapest(
-    situation: Situation, sizes: Sizes, found: Programme, memory: Mapping[str, Any], *, limits: Limits, busy: float
+    situation: Situation, sizes: Sizes, found: Programme, memory: Memory, *, limits: Limits, busy: float
 ) -> int:
     """Return the index of the size to go to, that of what runs where staying is best.
 
@@ -332,9 +261,7 @@ def _at_least_per_s(sizes: Sizes) -> Values:
     return np.asarray(sizes.per_s * np.exp(-np.hypot(sizes.log_sd, sizes.doubt)))
 
 
-def _stood_at(
-    situation: Situation, sizes: Sizes, found: Programme, memory: Mapping[str, Any], *, limits: Limits
-) -> int:
+def _stood_at(situation: Situation, sizes: Sizes, found: Programme, memory: Memory, *, limits: Limits) -> int:
     """Return the index of the fixed size that did better than the plans, where more run that no plan needs.
 
     Where the budget has no room for what going there makes late, or it would not catch up in time, a larger one; also
@@ -343,8 +270,8 @@ def _stood_at(
     runs = _place(sizes, situation.scale_out)
     if not 0.0 < limits.stood_at < situation.scale_out or situation.since_rescale_s < STOOD_S or situation.behind:
         return runs
-    objectives, left_s = situation.objectives, Spent.of_memory(memory).left_s(situation.objectives.error_budget)
-    outgrown, arrives = Outgrown.of_memory(memory), situation.workload_per_s
+    objectives, left_s = situation.objectives, memory.spent.left_s(situation.objectives.error_budget)
+    outgrown, arrives = memory.outgrown, situation.workload_per_s
     moving_s, at_most_s = found.moving_in_s, min(objectives.recovery_time_s, MOVED * left_s)
     most_late_s = found.late_s[runs] + LITTLE_LATE * found.steps.course.whole_s
     for k in range(int(np.searchsorted(sizes.workers, limits.stood_at)), runs):
@@ -355,23 +282,23 @@ def _stood_at(
     return runs
 
 
-def _catching_up(situation: Situation, memory: Mapping[str, Any]) -> bool:
+def _catching_up(situation: Situation, memory: Memory) -> bool:
     """Whether a restart now would do again what was just caught up, which came at the pace of the full capacity."""
-    behind_s = memory.get("behind_s")
+    behind_s = memory.behind_s
     return behind_s is not None and situation.now_s - behind_s <= situation.again_s + 60.0
 
 
-def _enough(situation: Situation, fixed: tuple[float, float], memory: Mapping[str, Any], *, stands: bool) -> float:
+def _enough(situation: Situation, fixed: tuple[float, float], memory: Memory, *, stands: bool) -> float:
     """Return the size beyond which nothing was needed in the last hours; infinite where the load is new, or will be.
 
     Also where the error budget is overspent: what is said to have been enough was not. Where the fixed size ``stands``
     because plans did worse, what is forecast makes no load new.
     """
-    minutes = situation.minutes[np.isfinite(situation.minutes)]
+    minutes = situation.measured
     highest = 0.0 if stands else situation.forecast.maximum_per_s()
     if len(minutes) < HALF_LIFE or situation.behind:
         return math.inf
-    if Spent.of_memory(memory).left(situation.objectives.error_budget) < 0.0:
+    if memory.spent.left(situation.objectives.error_budget) < 0.0:
         return math.inf
     if max(highest, situation.workload_per_s) > Highest.of(minutes).new_per_s:
         return math.inf

@@ -51,7 +51,7 @@ class Rival:
             seen_s=self.seen_s * fade + counted_s,
             at_s=now_s,
             since_s=now_s - counted_s if self.seen_s <= 0.0 else self.since_s,
-            fewest=min(self.fewest, scale_out),
+            fewest=min(self.fewest, float(scale_out)),
         )
 
     def stands(self, now_s: float) -> bool:
