@@ -105,7 +105,7 @@ def course_of(forecast: Forecast, now_s: float, further: Forecast | None = None)
 
 def _minutes_of(forecast: Forecast, now_s: float) -> Course:
     step_s = forecast.step_s
-    passed = int(np.clip((now_s - forecast.origin_s) // step_s, 0, len(forecast.mean) - 1))
+    passed = int(min(max((now_s - forecast.origin_s) // step_s, 0), len(forecast.mean) - 1))
     each = max(1, round(STAGE_S / step_s))
     mean = _staged(forecast.mean[passed:], each)
     upper, middle = forecast.quantiles.get(UPPER), forecast.quantiles.get(0.5)
@@ -114,7 +114,7 @@ def _minutes_of(forecast: Forecast, now_s: float) -> Course:
     high, median = _staged(upper[passed:], each), _staged(middle[passed:], each)
     with np.errstate(divide="ignore", invalid="ignore"):
         log_sd = np.log(high / median) / _Z
-    return Course(mean, np.clip(np.nan_to_num(log_sd, nan=0.0, posinf=WIDEST), 0.0, WIDEST))
+    return Course(mean, np.minimum(np.where(log_sd > 0.0, log_sd, 0.0), WIDEST))  # also where it is not a number
 
 
 def _staged(steps: Values, each: int) -> Values:
@@ -122,4 +122,4 @@ def _staged(steps: Values, each: int) -> Values:
     whole = len(steps) // each * each
     if whole == 0:
         return np.array([steps.mean()])
-    return np.asarray(steps[:whole].reshape(-1, each).mean(axis=1))
+    return np.asarray(steps[:whole].reshape(-1, each).sum(axis=1) / each)

@@ -97,7 +97,7 @@ class Perdix:
     def _planned(self, situation: Situation, sizes: Sizes, memory: Memory, limits: Limits) -> Decision:
         spent, course = memory.spent, course_of(situation.forecast, situation.now_s, situation.further)
         course = course if situation.events else replace(course, highest=Highest.of(situation.minutes))
-        runs = _place(sizes, situation.scale_out)
+        runs = int(np.searchsorted(sizes.workers, situation.scale_out))
         stays_s = max(memory.stays.expected_s(situation.now_s), steady_s(situation.minutes))
         busy = _busy(situation)
         prices = self._prices(situation, spent, busy, tail_s=stays_s - course.whole_s)
@@ -182,10 +182,6 @@ def _sizes(situation: Situation, memory: Memory) -> Sizes | None:
     return Sizes(workers_of, found, known_sd, doubt, overtaken, memory.lateness, missed_s=missed_s)
 
 
-def _place(sizes: Sizes, scale_out: int) -> int:
-    return int(np.flatnonzero(sizes.workers == scale_out)[0])
-
-
 def _open(situation: Situation, sizes: Sizes, limits: Limits) -> NDArray[np.bool_]:
     """Return where a plan may go, shape ``(sizes,)``: what is barred now must not be hoped for in the next minute."""
     runs, bounds = situation.scale_out, situation.bounds
@@ -201,7 +197,7 @@ def _cheapest(
 
     ``busy``: how many workers the usual load keeps busy.
     """
-    runs, bounds = _place(sizes, situation.scale_out), situation.bounds
+    runs, bounds = found.runs, situation.bounds
     go = found.go.copy()
     if not bounds.minimum <= situation.scale_out <= bounds.maximum:
         return int(go.argmin()) if np.isfinite(go).any() else runs
@@ -227,10 +223,11 @@ def _beyond(situation: Situation, sizes: Sizes, found: Programme) -> int | None:
     All sizes are late all the time then, so that none looks worth a rescale. What runs is kept where no larger one
     takes so much more that an hour makes up for the restart. ``None`` where one catches up.
     """
-    runs, inside = _place(sizes, situation.scale_out), sizes.barred == 0.0
-    bounds, here = situation.bounds, float(sizes.per_s[runs])
-    arrives = min(situation.workload_per_s, float(situation.forecast.mean.mean()))
-    if not situation.behind or here >= arrives or not bounds.minimum <= situation.scale_out <= bounds.maximum:
+    runs, bounds = found.runs, situation.bounds
+    if not situation.behind or not bounds.minimum <= situation.scale_out <= bounds.maximum:
+        return None
+    inside, here = sizes.barred == 0.0, float(sizes.per_s[runs])
+    if here >= min(situation.workload_per_s, float(situation.forecast.mean.mean())):
         return None
     if (found.late_s[inside] < HOPELESS * found.steps.course.whole_s).any():
         return None
@@ -246,7 +243,7 @@ def _another_chance(situation: Situation, sizes: Sizes, found: Programme) -> int
     Nothing is lost by finding out. Where four partitions or unlucky keys leave three workers no more than two take, the
     smaller size was never seen at such a load, and stays believed to be too small for as long as nobody tries.
     """
-    runs, whole_s = _place(sizes, situation.scale_out), found.steps.course.whole_s
+    runs, whole_s = found.runs, found.steps.course.whole_s
     stands = situation.behind and situation.known_minutes >= LEAST_MINUTES and situation.since_rescale_s >= STOOD_S
     if not stands or found.late_s[runs] < HOPELESS * whole_s:
         return None
@@ -267,7 +264,7 @@ def _stood_at(situation: Situation, sizes: Sizes, found: Programme, memory: Memo
     Where the budget has no room for what going there makes late, or it would not catch up in time, a larger one; also
     where as much arrives as when it was left last.
     """
-    runs = _place(sizes, situation.scale_out)
+    runs = found.runs
     if not 0.0 < limits.stood_at < situation.scale_out or situation.since_rescale_s < STOOD_S or situation.behind:
         return runs
     objectives, left_s = situation.objectives, memory.spent.left_s(situation.objectives.error_budget)

@@ -20,6 +20,7 @@ from perdix.policies.planning.lateness import Lateness
 from perdix.telemetry.window import Values
 
 LEVELS = 16  # points of the grid of backlogs
+SPACED = np.linspace(0.0, 1.0, LEVELS) ** 2  # those points, as shares of the most
 HELD_S = 600.0  # from now on, in which a plan gives nothing back that it added
 FOUND_OUT_S = 180.0  # after a rescale, until it is plain that the size takes less than was believed
 LONGEST_S = 3_600.0  # after the course: catching up takes that at most
@@ -91,6 +92,11 @@ class Programme:
     kept: _Moves  # the moves from what runs, in each stage up to which that is kept
 
     @property
+    def runs(self) -> int:
+        """Index of what runs among the sizes."""
+        return self.kept.runs
+
+    @property
     def moving_in_s(self) -> Values:
         """Seconds that scaling in to each makes late, until caught up at the last stage's load; shape ``(sizes,)``."""
         return _late_by_moving(self.steps, self.steps.prices.in_s)
@@ -156,7 +162,7 @@ def as_expected(
 
     The stages of ``course`` are as long as those planned for.
     """
-    steps, runs = _Steps.of(found.steps.sizes, course, found.steps.prices), found.kept.runs
+    steps, runs = _Steps.of(found.steps.sizes, course, found.steps.prices), found.runs
     waits, expected = backlog, list[Stage]()
     for k, stage in enumerate(stages):
         size = int(np.searchsorted(steps.sizes.workers, stage.workers))
@@ -223,7 +229,7 @@ class _Grid:
     def of(cls, course: Course, backlog: float) -> _Grid:
         arrives = float(course.lasts_s @ course.per_s) * min(REACH_S / course.whole_s, 1.0)
         most = max(arrives + 2.0 * backlog, 1.0)  # nothing at all is processed
-        return cls(most * np.linspace(0.0, 1.0, LEVELS) ** 2)
+        return cls(most * SPACED)
 
     def places(self, backlogs: Values) -> tuple[NDArray[np.intp], Values]:
         """Return the point below each of some backlogs, and the share of the way to the next; of their shape."""
