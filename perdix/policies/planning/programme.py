@@ -178,7 +178,7 @@ def _to_go(steps: _Steps, grid: _Grid) -> Values:
 
     As it is, and where workers were added before and are held: of shape ``(stages, 2, sizes, LEVELS)``.
     """
-    sizes, stages, held = len(steps.sizes.workers), len(steps.course), steps.course.begins_s < HELD_S
+    sizes, stages, held = len(steps.sizes.workers), len(steps.course), (steps.course.begins_s < HELD_S).tolist()
     to_go = np.empty((stages, 2, sizes, LEVELS))
     to_go[-1] = _after(steps, grid)
     # The ways through a stage: staying, the larger sizes in falling order, the smaller ones in rising order, each after
@@ -192,13 +192,12 @@ def _to_go(steps: _Steps, grid: _Grid) -> Values:
         costs, left = steps.from_backlogs(slice(first, end), grid.levels)
         below, above = grid.places(left)
         costs, above = (part[:, moves, goes_to] for part in (costs, above))
-        costs[:, [_OUT, _IN], 0] = np.inf
+        costs[:, _OUT : _IN + 1, 0] = np.inf
         below = below[:, moves, goes_to] + begins
-        places, counts = np.stack([below, below + 1]), np.stack([1.0 - above, above])
+        places, counts = np.stack([below, below + 1], axis=1), np.stack([1.0 - above, above], axis=1)
         for k in range(end - 1, first - 1, -1):
-            ways = slice(None if held[k] else _IN + 1)
-            follows = _between(to_go[k], places[:, k - first, ways], counts[:, k - first, ways])
-            _best(costs[k - first, ways] + follows, to_go[k - 1], held=bool(held[k]))
+            follows = _between(to_go[k], places[k - first], counts[k - first])
+            _best(costs[k - first] + follows, to_go[k - 1], held=held[k])
     return to_go
 
 
