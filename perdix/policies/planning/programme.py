@@ -183,17 +183,18 @@ def _to_go(steps: _Steps, grid: _Grid) -> Values:
     to_go[-1] = _after(steps, grid)
     # The ways through a stage: staying, the larger sizes in falling order, the smaller ones in rising order, each after
     # none, and staying where workers were added: so all that lie beyond a size are those before it.
-    moves, each = np.array([[_STAY], [_OUT], [_IN], [_STAY]]), np.arange(sizes)
+    each = np.arange(sizes)
     goes_to = np.stack([each, (-each) % sizes, np.maximum(each - 1, 0), each])
     begins = _begins(sizes)[[[_AHEAD], [_ADDED], [_AHEAD], [_ADDED]], goes_to]
+    ways = goes_to + sizes * np.array([[_STAY], [_OUT], [_IN], [_STAY]])
     together = max(AT_ONCE // (3 * LEVELS * sizes), 1)
     for end in range(stages, 1, -together):
         first = max(end - together, 1)
         costs, left = steps.from_backlogs(slice(first, end), grid.levels)
         below, above = grid.places(left)
-        costs, above = (part[:, moves, goes_to] for part in (costs, above))
+        costs, above = (part.reshape(-1, 3 * sizes, LEVELS).take(ways, axis=1) for part in (costs, above))
         costs[:, _OUT : _IN + 1, 0] = np.inf
-        below = below[:, moves, goes_to] + begins
+        below = below.reshape(-1, 3 * sizes, LEVELS).take(ways, axis=1) + begins
         places, counts = np.stack([below, below + 1], axis=1), np.stack([1.0 - above, above], axis=1)
         for k in range(end - 1, first - 1, -1):
             follows = _between(to_go[k], places[k - first], counts[k - first])
