@@ -62,14 +62,16 @@ def late_shares(minutes: Values, capacities_per_s: Values, allowed_s: float) -> 
     were not measured (NaN) are left out.
     """
     known = np.isfinite(minutes)
-    capacities = np.where(capacities_per_s > 0, capacities_per_s, np.nan)[:, None]
     if not known.any():
-        return np.full(len(capacities), np.nan)
-    surplus = np.cumsum(minutes[known] - capacities, axis=1) * MINUTE_S
+        return np.full(len(capacities_per_s), np.nan)
+    loads, late = minutes[known], np.zeros((len(capacities_per_s), int(known.sum())), dtype=bool)
+    overtaken = (capacities_per_s > 0) & (capacities_per_s < loads.max())  # the others are never late
+    capacities = capacities_per_s[overtaken, None]
+    surplus = np.cumsum(loads - capacities, axis=1) * MINUTE_S
     waiting = surplus - np.minimum(np.minimum.accumulate(surplus, axis=1), 0.0)
+    late[overtaken] = waiting > allowed_s * capacities
     weights = (0.5 ** (np.arange(len(minutes))[::-1] / HALF_LIFE))[known]
-    shares = (waiting > allowed_s * capacities) @ weights / weights.sum()
-    return np.where(np.isnan(capacities[:, 0]), np.nan, shares)
+    return np.where(capacities_per_s > 0, late @ weights / weights.sum(), np.nan)
 
 
 def stand_still(

@@ -38,6 +38,8 @@ class Lateness:
 
         Where it was late more often at a low utilisation than at higher ones, that is not for want of workers.
         """
+        if not self._shares[-1] > 0.0:  # it never was
+            return np.zeros(utilisations.shape)
         return np.asarray(np.interp(utilisations, MIDDLES, self._shares))
 
     @cached_property
