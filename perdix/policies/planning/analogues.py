@@ -62,11 +62,13 @@ def _late_s(hours: Values, capacities: Values, allowed_s: float, reaction_s: flo
     largest, late = float(capacities.max()), np.zeros((len(capacities), len(hours)))
     measured, minutes = np.isfinite(hours), np.arange(AHEAD)
     loads = np.where(measured, hours, 0.0)
+    all_sizes, all_hours = np.nonzero(capacities[:, None] < loads.max(axis=1))  # the others are never late
+    if not len(all_sizes):
+        return late
     arrived = np.cumsum(loads, axis=1)
     # The share of each minute in which a size still runs that is overtaken in minute 0, 1, ...; ``(minutes, minutes)``.
     runs = np.minimum(np.maximum(reaction_s / MINUTE_S + 1.0 + minutes[:, None] - minutes, 0.0), 1.0)
     ran = np.cumsum(runs, axis=1)
-    all_sizes, all_hours = np.nonzero(capacities[:, None] < loads.max(axis=1))  # the others are never late
     for first in range(0, len(all_sizes), AT_ONCE):
         size, hour = (part[first : first + AT_ONCE] for part in (all_sizes, all_hours))
         own = capacities[size, None]
