@@ -8,14 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from perdix.policies.contract import Candidate, Decision, Planned, Reason, Situation
 from perdix.policies.planning.course import Course
 from perdix.policies.planning.programme import Programme, Sizes, Stage
 from perdix.policies.standing_still import LEAST_MINUTES
 from perdix.policies.wording import LITTLE_S, per_s, seconds, workers
-from perdix.telemetry.window import Values
 
 SETTLED_S = 300.0  # after a rescale: latency reflects the size that runs
 
@@ -120,16 +117,15 @@ class Plan:
     def _candidates(self, situation: Situation) -> tuple[Candidate, ...]:
         costs = self.found.go.copy()
         costs[self.runs] = self.found.stay[self.runs]
-        more_h = (costs - costs[self.chosen]) / 3_600.0
-        rejected = [self._rejected(situation, k, more_h) if k != self.chosen else None for k in range(len(costs))]
+        more_h = ((costs - costs[self.chosen]) / 3_600.0).tolist()
+        sizes = zip(self.sizes.workers.tolist(), self.sizes.per_s.tolist(), more_h, strict=True)
         return tuple(
-            Candidate(int(n), float(takes), None, why)
-            for n, takes, why in zip(self.sizes.workers, self.sizes.per_s, rejected, strict=True)
+            Candidate(n, takes, None, None if k == self.chosen else self._rejected(situation, k, more))
+            for k, (n, takes, more) in enumerate(sizes)
         )
 
-    def _rejected(self, situation: Situation, place: int, more_h: Values) -> str:
+    def _rejected(self, situation: Situation, place: int, more: float) -> str:
         """Return in words why a size is not gone to, whose plan costs this many worker-hours more."""
-        more = float(more_h[place])
         if place == self.runs and situation.bounds.clamp(situation.scale_out) != situation.scale_out:
             return "the bounds do not allow it"
         if place == self.runs and more < 0.0:  # left although it costs less
@@ -142,10 +138,10 @@ class Plan:
 
     def _table(self) -> tuple[Planned, ...]:
         course = self.course
-        rows = np.column_stack([course.begins_s, course.lasts_s, course.per_s]).tolist()
+        rows = zip(course.begins_s.tolist(), course.lasts_s.tolist(), course.per_s.tolist(), self.stages, strict=True)
         return tuple(
             Planned(after_s, load, stage.workers, min(stage.late_s / lasts_s, 1.0), stage.cost, lasts_s)
-            for (after_s, lasts_s, load), stage in zip(rows, self.stages, strict=True)
+            for after_s, lasts_s, load, stage in rows
         )
 
 

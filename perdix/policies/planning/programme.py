@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,7 +48,7 @@ class Sizes:
     # Seconds that each is late, once, in the hour after minutes like this one, because of ``doubt``; shape ``(sizes,)``
     missed_s: Values | float = 0.0
 
-    @property
+    @cached_property
     def barred(self) -> Values:
         """What going to each costs beside everything else: nothing, or infinitely much; shape ``(sizes,)``."""
         return np.zeros(len(self.workers)) if self.open is None else np.where(self.open, 0.0, np.inf)
@@ -264,7 +265,10 @@ class _Steps:
     # still_s, late_still_s: how long the job stands still at each move, and is late by that alone; shape ``(3,)``
     still_s: Values
     late_still_s: Values
-    exceeds: Values  # how often a second is late that does not wait for others, shape ``(stages, sizes)``
+    # exceeds, risk: how often a second is late that does not wait for others, and what it may cost to come to a size
+    # that turns out too small, worker-seconds; shape ``(stages, sizes)``
+    exceeds: Values
+    risk: Values
     # lost, paid: records that a restart does again, and worker-seconds beside lateness, shape ``(stages, 3, sizes)``
     lost: Values
     paid: Values
@@ -272,14 +276,15 @@ class _Steps:
     @classmethod
     def of(cls, sizes: Sizes, course: Course, prices: Prices) -> _Steps:
         load, runs_s = course.per_s[:, None], sizes.workers * course.lasts_s[:, None]
+        risk = _risk(sizes, prices, load)
         lost, paid = np.zeros((2, len(course), 3, len(sizes.workers)))
         lost[:, _OUT:] = np.minimum(sizes.per_s * prices.lost_s, load * prices.lost_s * 2.0)[:, None]
         paid[:, _STAY] = runs_s
-        paid[:, _OUT:] = (runs_s + prices.rescale + _risk(sizes, prices, load) + sizes.barred)[:, None]
+        paid[:, _OUT:] = (runs_s + prices.rescale + risk + sizes.barred)[:, None]
         still_s = np.array([0.0, prices.out_s, prices.in_s])
         late_still_s = np.minimum(still_s, LONGEST_STILL_S) - np.minimum(prices.allowed_s, 0.5 * still_s)
         late_still_s = np.maximum(late_still_s, 0.0)
-        return cls(sizes, course, prices, still_s, late_still_s, _exceeds(sizes, course), lost, paid)
+        return cls(sizes, course, prices, still_s, late_still_s, _exceeds(sizes, course), risk, lost, paid)
 
     def from_backlogs(self, stages: slice, backlogs: Values) -> tuple[Values, Values]:
         """Return what each move costs in some stages from each backlog, and what waits then.
@@ -342,7 +347,7 @@ def _exceeds(sizes: Sizes, course: Course) -> Values:
     return np.asarray(np.maximum(np.maximum(above, usual), sizes.overtaken))
 
 
-def _risk(sizes: Sizes, prices: Prices, load: Values | float) -> Values:
+def _risk(sizes: Sizes, prices: Prices, load: Values) -> Values:
     """Return what it may cost that a size turns out not to carry a load, and is left again; worker-seconds."""
     back = prices.late * (FOUND_OUT_S + prices.out_s + prices.lost_s) + prices.rescale
     with np.errstate(divide="ignore"):
@@ -390,13 +395,14 @@ def _after(steps: _Steps, grid: _Grid) -> Values:
     spare, levels = (sizes.per_s - load)[:, None], grid.levels[None, :]
     behind = np.maximum(levels - (sizes.per_s * prices.allowed_s)[:, None], 0.0)
     late_s = np.minimum(behind / np.maximum(spare, 0.02 * sizes.per_s[:, None]), LONGEST_S)
-    # A load that is not foreseen is met by a rescale when it comes: it makes nothing late for the whole time.
-    as_foreseen = Course(steps.course.per_s[-1:], np.zeros(1), steps.course.lasts_s[-1:])
-    often = _exceeds(sizes, as_foreseen)[0] if prices.overspent else sizes.overtaken
+    often = sizes.overtaken
+    if prices.overspent:
+        # A load that is not foreseen is met by a rescale when it comes: it makes nothing late for the whole time.
+        often = _exceeds(sizes, Course(steps.course.per_s[-1:], np.zeros(1), steps.course.lasts_s[-1:]))[0]
     late_s = np.where(spare > 0, late_s, LONGEST_S) + (prices.tail_s * often)[:, None]
     later = np.maximum(levels - spare * prices.tail_s, 0.0) * float((sizes.workers / sizes.per_s).max())
     kept = prices.tail_s * sizes.workers[:, None] + prices.late * late_s + later
-    best, tried = kept.copy(), kept + (prices.rescale + _risk(sizes, prices, load) + sizes.barred)[:, None]
+    best, tried = kept.copy(), kept + (prices.rescale + steps.risk[-1] + sizes.barred)[:, None]
     out, back = (
         tried + prices.late * _late_by_moving(steps, still_s)[:, None] for still_s in (prices.out_s, prices.in_s)
     )
