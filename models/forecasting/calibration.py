@@ -69,11 +69,11 @@ class Calibration:
         ``projections``: what each member said, shape ``(members, steps)``; NaN where it could not.
         """
         single = len(leads_s) > 1 and leads_s[1] - leads_s[0] < 2.0 * self.leads_s[0] - 1e-6
-        steps = _Steps(leads_s, mean, projections)
+        unit = apart(projections[None], mean[None])[0]
 
         def quantile(probability: float) -> Values:
             normal = _NORMAL_QUANTILES[probability]
-            row = self._missed(self.path, probability, steps)
+            row = self._missed(self.path, probability, leads_s, unit)
             row = np.hypot(row, normal * (self.noise_per_s if single else 0.0)) if normal else row
             return np.maximum(mean + row, 0.0)
 
@@ -81,23 +81,27 @@ class Calibration:
 
     def maxima(self, mean: Values, leads_s: Values, projections: Values) -> Paths:
         """Return what the highest rate up to each step stays below, probability -> records/s, never decreasing."""
-        steps = _Steps(leads_s, mean, projections)
+        tops = np.maximum.accumulate(mean)
+        unit = apart(np.maximum.accumulate(projections, axis=1)[None], tops[None])[0]
 
         def maximum(probability: float) -> Values:
-            row = self._missed(self.highest, probability, steps.so_far)
-            return np.maximum.accumulate(np.maximum(steps.so_far.mean + row, 0.0))
+            row = self._missed(self.highest, probability, leads_s, unit)
+            return np.maximum.accumulate(np.maximum(tops + row, 0.0))
 
         return Paths(PROBABILITIES, maximum)
 
-    def _missed(self, scores: Values, probability: float, steps: _Steps) -> Values:
-        """Return what is missed by at one probability, records/s, shape ``(steps,)``."""
-        k, leads_s = PROBABILITIES.index(probability), steps.leads_s
+    def _missed(self, scores: Values, probability: float, leads_s: Values, unit: Values) -> Values:
+        """Return what is missed by at one probability, records/s, shape ``(steps,)``.
+
+        ``unit``: how far the members are apart at each step, records/s.
+        """
+        k = PROBABILITIES.index(probability)
         growth = np.sqrt(np.maximum(leads_s / self.leads_s[-1], 1.0))
         known = np.isfinite(scores[k])
         if not known.any():
             return np.asarray(growth * self._walked(k, leads_s))
         known_s = self.leads_s[known]
-        missed = np.interp(leads_s, known_s, scores[k, known]) * steps.unit
+        missed = np.interp(leads_s, known_s, scores[k, known]) * unit
         beyond = leads_s > known_s[-1] + self.leads_s[0]
         if beyond.any():
             missed[beyond] = np.maximum(missed, self._walked(k, leads_s))[beyond]
@@ -105,26 +109,6 @@ class Calibration:
 
     def _walked(self, k: int, leads_s: Values) -> Values:
         return np.asarray(np.interp(leads_s, self.leads_s, self.walk[k]))
-
-
-@dataclass(frozen=True)
-class _Steps:
-    """Steps of a forecast: the middle of each, seconds after the origin, what is said for all, and by each member."""
-
-    leads_s: Values
-    mean: Values
-    projections: Values
-
-    @cached_property
-    def unit(self) -> Values:
-        """How far the members are apart, records/s, shape ``(steps,)``."""
-        return np.asarray(apart(self.projections[None], self.mean[None])[0])
-
-    @cached_property
-    def so_far(self) -> _Steps:
-        """The steps with the highest rate up to each."""
-        tops, projections = np.maximum.accumulate(self.mean), np.maximum.accumulate(self.projections, axis=1)
-        return _Steps(self.leads_s, tops, projections)
 
 
 def _quantiles(values: Values) -> Values:

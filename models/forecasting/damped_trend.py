@@ -57,7 +57,7 @@ def line_through(tail: Tail, window_s: float) -> tuple[float, float]:
 
 def _line_through(tail: Tail, window_s: float) -> tuple[float, float]:
     cells = max(LEAST_CELLS, math.ceil(window_s / tail.cell_s - 1e-6))
-    at_s, rates = tail.ages_s[-cells:], tail.per_s[: tail.measured][-cells:]
+    at_s, rates = tail.ages_s(cells), tail.per_s[: tail.measured][-cells:]
     if not tail.gapless:
         finite = np.isfinite(rates)
         at_s, rates = at_s[finite], rates[finite]

@@ -197,11 +197,10 @@ class Tail:
             known = self._by_object[id(who)] = (who, count, say())
         return known[2]
 
-    @cached_property
-    def ages_s(self) -> Values:
-        """Middles of the cells up to the newest finite one, seconds after its end: none is above 0."""
-        edges_s = self._edges_s[: self.measured + 1]
-        return (edges_s[:-1] + edges_s[1:]) / 2 - self.measured_end_s
+    def ages_s(self, count: int) -> Values:
+        """Return the middles of ``count`` cells up to the newest finite one, seconds after its end: all below 0."""
+        edges_s = self._edges_s[max(self.measured - count, 0) : self.measured + 1]
+        return np.asarray((edges_s[:-1] + edges_s[1:]) / 2 - self.measured_end_s)
 
     @cached_property
     def lines(self) -> dict[float, tuple[float, float]]:

@@ -6,7 +6,7 @@ Belongs here: in which order what is done for many jobs. Does not belong here: w
 
 import gc
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -46,8 +46,18 @@ class Turn:
     tick_interval_s: float
 
 
-def serve(jobs: Sequence[StreamJob], io: TickIO, turn: Turn, started: Moment | None = None) -> Part:
-    """Tick jobs in this process, in their order; whatever else fails is in the part, not raised."""
+def serve(
+    jobs: Sequence[StreamJob],
+    io: TickIO,
+    turn: Turn,
+    started: Moment | None = None,
+    *,
+    kept: Callable[[TickReport], TickReport] = lambda report: report,
+) -> Part:
+    """Tick jobs in this process, in their order; whatever else fails is in the part, not raised.
+
+    ``kept``: returns what is kept of a report once its job is served.
+    """
     started = started or moment(turn.clock)
     io = replace(io, tick_interval_s=turn.tick_interval_s)
     part = _refreshed(io, started.wall_s)
@@ -55,6 +65,13 @@ def serve(jobs: Sequence[StreamJob], io: TickIO, turn: Turn, started: Moment | N
     fleet = _Fleet(io, turn.clock, turn.holder, turn.keep_lease, started)
     reports: dict[str, TickReport] = {}
     others: dict[str, JobStatus] = {}
+
+    def sort_in(name: str, served: TickReport | JobStatus) -> None:
+        if isinstance(served, TickReport):
+            reports[name] = kept(served)
+        else:
+            others[name] = served
+
     names = [job.name for job in jobs]
     io.memories.keep_only(names)
     if io.keep_targets is not None:
@@ -62,21 +79,20 @@ def serve(jobs: Sequence[StreamJob], io: TickIO, turn: Turn, started: Moment | N
     try:
         with _collected_later():
             for job, served in fleet.serve_all(jobs, deadline_s):
-                _sort_in(job.name, served, reports, others)
+                sort_in(job.name, served)
     except Exception as error:  # a defect of reading ahead: those that it left out are served one after the other
         _log.exception("the jobs cannot be read together")
         part = part.with_fault(LoopFault.READ_AHEAD, "the jobs cannot be read together", error)
         for job, served in replace(fleet, io=replace(io, ahead=None)).serve_all(
             [job for job in jobs if job.name not in {*reports, *others}], deadline_s
         ):
-            _sort_in(job.name, served, reports, others)
+            sort_in(job.name, served)
     return replace(part, reports=reports, others=others)
 
 
 def serve_elsewhere(jobs: Sequence[StreamJob], io: TickIO, turn: Turn) -> Part:
     """Tick jobs in a process of a crew; what goes back is little."""
-    part = serve(jobs, io, turn)
-    return replace(part, reports={name: report.in_short() for name, report in part.reports.items()})
+    return serve(jobs, io, turn, kept=TickReport.in_short)
 
 
 def served_by(crew: FleetCrew, jobs: Sequence[StreamJob], turn: Turn) -> Part:
@@ -92,15 +108,6 @@ def _unserved(lost: Lost, now_s: float) -> Part:
     why = f"Not served: {lost.why}; in the next tick again."
     others = {job.name: JobStatus(job.name, Status.BROKEN, now_s, why) for job in lost.jobs}
     return Part(others=others, notes=(lost.why,), faults=(LoopFault.PROCESS,))
-
-
-def _sort_in(
-    name: str, served: TickReport | JobStatus, reports: dict[str, TickReport], others: dict[str, JobStatus]
-) -> None:
-    if isinstance(served, TickReport):
-        reports[name] = served
-    else:
-        others[name] = served
 
 
 def _refreshed(io: TickIO, started_s: float) -> Part:

@@ -107,7 +107,7 @@ class TickReport:
         if decision is not None:
             decision = replace(decision, candidates=(), plan=(), memory={})
         if forecast is not None:
-            upper = {name: path for name, path in forecast.quantiles.items() if name == UPPER}
+            upper = {UPPER: forecast.quantiles[UPPER]} if UPPER in forecast.quantiles else {}
             forecast = replace(forecast, quantiles=upper).over(OUTLOOK_S)
         return replace(self, capacities=capacities, decision=decision, forecast=forecast)
 
