@@ -125,7 +125,7 @@ class Curve:
         """
         known, prior = list(evidence), EFFICIENCY_SD**-2
         logs = [math.log(item.scale_out) for item in known]
-        values = [math.log(item.per_s / item.scale_out) for item in known]
+        values = [math.log(item.per_s) - log for item, log in zip(known, logs, strict=True)]
         weights = [1.0 / (item.variance(now_s) + OFF_CURVE**2) for item in known]
         weighted = list(map(mul, weights, logs))
         weight, log, square = sum(weights), sum(weighted), sum(map(mul, weighted, logs)) + prior

@@ -190,6 +190,12 @@ def test_scale_outs_that_ran_say_what_being_many_costs():
     assert Curve.through(ran, 0.0).exponent == pytest.approx(0.0, abs=0.03), "linear jobs exist"
 
 
+@pytest.mark.parametrize("per_s", [5e-324, 1e300])
+def test_a_curve_goes_through_the_least_and_the_most_that_can_be_seen(per_s: float):
+    curve = Curve.through([Evidence(64, per_s, 0.02, 0.0, 0.9)], 0.0)
+    assert curve.log_value(64) == pytest.approx(math.log(per_s), abs=0.5)
+
+
 def test_evidence_combines_by_precision_and_ages():
     old = Evidence(4, 100.0, 0.1, 0.0, 0.8)
     new = Evidence(4, 200.0, 0.1, 0.0, 0.9)
