@@ -111,8 +111,8 @@ def scrape_intervals_ms(times_ms: Ints, stream: Ints, count: int) -> Floats:
         return medians
     same = stream[1:] == stream[:-1]
     gaps, owner = (times_ms[1:] - times_ms[:-1])[same], stream[1:][same]
-    longest = int(gaps.max(initial=0)) + 1
-    gaps = np.sort(owner * longest + gaps) % longest  # those of a stream together
+    order = np.lexsort((gaps, owner))
+    gaps, owner = gaps[order], owner[order]
     size = np.bincount(owner, minlength=count)
     begin = np.cumsum(size) - size
     has = size > 0

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perdix.telemetry.alignment import align, natural_step_s
+from perdix.telemetry.resampling import scrape_intervals_ms
 from perdix.telemetry.series import Series
 
 SHARED = Path(__file__).parents[2] / "../shared/data/metrics/figures"
@@ -401,3 +402,9 @@ class TestMeasured:
         np.testing.assert_array_equal(
             window.worker_metric("throughput_per_s")[:, window.workers.index(one.worker)], one.values
         )
+
+
+def test_a_time_that_is_absurd_hides_no_scrape_interval():
+    times_ms = np.array([0, 15_000, 30_000, 45_000, 2**62])
+    found = scrape_intervals_ms(np.tile(times_ms, 6), np.repeat(np.arange(6), 5), 6)
+    assert found.tolist() == 6 * [15_000.0]
