@@ -3,7 +3,26 @@
 import numpy as np
 import pytest
 
-from perdix.policies.planning.analogues import late_after
+from perdix.policies.planning.analogues import after
+
+
+def late_after(minutes, capacities, allowed_s, reaction_s):
+    came = after(
+        minutes,
+        np.arange(1, len(capacities) + 1),
+        capacities,
+        allowed_s=allowed_s,
+        reaction_s=reaction_s,
+        recovery_s=600.0,
+    )
+    return None if came is None else came.late
+
+
+def more_after(minutes, capacities, **changes):
+    given = {"allowed_s": 1.0, "reaction_s": 60.0, "recovery_s": 600.0, **changes}
+    came = after(minutes, np.arange(1, len(capacities) + 1), capacities, **given)
+    assert came is not None
+    return came.more
 
 
 def on_and_off(cycles=6, off=40, on=20):
@@ -64,6 +83,34 @@ def test_where_nothing_was_alike_what_was_most_alike_counts():
     assert share is not None
     assert share[0] > 0.1
     assert share[1] == 0.0
+
+
+def test_a_size_that_a_load_overtakes_needs_more_workers_while_that_lasts():
+    """Zoo 100013-24: one worker was cheap while nothing came, and four ran for as long as something did; two hold."""
+    minutes = np.concatenate((np.tile(np.repeat([0.0, 650.0], 30), 8), np.zeros(12)))
+    more = more_after(minutes, np.array([350.0, 700.0, 1_000.0, 1_300.0]))
+    assert 0.5 < more[0] < 1.5  # three in place of one work off in ten minutes what waits, for half of the hour
+    assert not more[1:].any()
+
+
+def test_the_longer_a_rescale_takes_the_more_workers_catch_up_with_what_waits():
+    minutes = np.concatenate((np.tile(np.repeat([0.0, 650.0], 30), 8), np.zeros(12)))
+    capacities = 350.0 * np.arange(1, 9)
+    soon, late = (more_after(minutes, capacities, reaction_s=reaction_s)[0] for reaction_s in (10.0, 600.0))
+    assert soon < late
+    hurried = more_after(minutes, capacities, recovery_s=60.0)[0]
+    assert hurried > more_after(minutes, capacities)[0]
+
+
+def test_what_is_over_before_a_rescale_needs_nobody():
+    minutes = np.concatenate((np.tile(np.repeat([10.0, 650.0, 10.0], [29, 1, 30]), 8), np.full(12, 10.0)))
+    assert not more_after(minutes, np.array([350.0, 700.0]), reaction_s=300.0).any()
+
+
+def test_no_size_needs_more_than_the_most_workers():
+    minutes = np.concatenate((np.tile(np.repeat([0.0, 1e300], 30), 8), np.zeros(12)))
+    more = more_after(minutes, np.array([350.0, 700.0, 1_000.0]))
+    assert ((more >= 0.0) & (np.arange(1, 4) + more <= 3.0)).all()
 
 
 @pytest.mark.parametrize("minutes", [np.zeros(0), np.zeros(300), np.full(300, np.nan), np.full(50, 10.0)])

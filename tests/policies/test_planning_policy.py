@@ -428,3 +428,13 @@ def test_what_runs_below_the_bounds_is_left_for_that(situate):
     decision = decide(situate, load=1_500.0, scale_out=2, bounds=(4, 8), capacities=CAPACITIES)
     assert decision.scale_out >= 4
     assert re.search(r", 2 workers for [^,;]*, which is fewer than the bounds allow;", decision.sentence)
+
+
+def test_a_worker_that_is_soon_needed_again_is_kept_where_catching_up_would_need_more(situate):
+    """Zoo 100013-24: half an hour on, half off. Two workers hold it; who gave one back went to four each time."""
+    off, on = np.zeros(30), np.full(30, 1_750.0)
+    minutes = np.concatenate((np.tile(np.concatenate((off, on)), 8), off[:12]))
+    thrifty = {"late_s": 200.0, "seen_s": 28_000.0, "at_s": situate().now_s - 60.0, "usual": -0.5}
+    usual = {"load": 0.0, "scale_out": 2, "memory": {"spent": thrifty}}
+    assert decide(situate, **usual, minutes=minutes).scale_out == 2
+    assert decide(situate, **usual, minutes=np.concatenate((minutes, np.zeros(180)))).scale_out == 1

@@ -1,4 +1,6 @@
-"""What came after minutes like this one: how long each size would have been late in the hour that followed."""
+"""What came after minutes like this one: how long each size was late in the hour that followed, and what it needed."""
+
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,14 +18,35 @@ AT_ONCE = 192  # hours of sizes: more no longer stay in the processor's cache
 FOLLOWED = 48  # sizes that are followed through the hours; of more, the others lie between these
 
 
-def late_after(minutes: Values, capacities_per_s: Values, allowed_s: float, reaction_s: float) -> Values | None:
-    """Return the share of the hour after similar minutes in which each size would have been late, ``(sizes,)``.
+@dataclass(frozen=True)
+class After:
+    """What came of sizes in the hour after similar minutes."""
+
+    late: Values  # share of the hour in which each capacity would have been late, shape ``(capacities,)``
+    # Workers that each size would have needed besides, on average over the hour, shape ``(sizes,)``
+    more: Values
+
+
+def after(
+    minutes: Values,
+    workers: NDArray[np.intp],
+    capacities_per_s: Values,
+    *,
+    allowed_s: float,
+    reaction_s: float,
+    recovery_s: float,
+) -> After | None:
+    """Return what came of each size in the hour after similar minutes; ``None`` while too few minutes are known.
 
     Nothing waits when the hour begins. Who is overtaken by the load may sit it out, or go to the largest capacity and
-    be late until that has caught up. The shorter of the two counts. ``None`` while too few minutes are known.
+    be late until that has caught up. The shorter of the two counts. Who goes needs more workers for as long as more
+    arrives than it takes: as many as work off in time what waits by then.
 
     ``minutes``: mean loads, records/s, shape ``(n,)``, the newest last; NaN where nothing was measured.
+    ``workers``: the sizes, ascending, shape ``(sizes,)``.
+    ``capacities_per_s``: shape ``(k * sizes,)``: those of the sizes, and what each may take instead.
     ``reaction_s``: from the first late minute until a rescale has ended.
+    ``recovery_s``: until what waits then is worked off.
     """
     known = minutes[np.isfinite(minutes)]
     if len(known) < LEAST or not known.max() > 0:
@@ -37,11 +60,14 @@ def late_after(minutes: Values, capacities_per_s: Values, allowed_s: float, reac
     followed = np.unique(capacities_per_s)
     if len(followed) > FOLLOWED:
         followed = followed[np.linspace(0, len(followed) - 1, FOLLOWED).round().astype(np.intp)]
-    late_s = _late_s(hours, followed, allowed_s, reaction_s)
-    lasted_s = np.isfinite(hours).sum(axis=1) * MINUTE_S
+    own_per_s = capacities_per_s[: len(workers)]
+    enough = np.searchsorted(np.maximum.accumulate(own_per_s), hours * (1.0 + reaction_s / recovery_s))
+    needed = workers.take(np.minimum(enough, len(workers) - 1))
+    each = _follow(hours, needed, followed, allowed_s, reaction_s)
     # Weighted means of ratios would let hours that have hardly begun speak as loud as whole ones.
-    shares = late_s @ weights[alike] / (lasted_s @ weights[alike])
-    return np.asarray(np.interp(capacities_per_s, followed, shares))
+    late, left, needs = each @ weights[alike] / (np.isfinite(hours).sum(axis=1) @ weights[alike])
+    more = np.interp(own_per_s, followed, needs) - workers * np.interp(own_per_s, followed, left)
+    return After(np.interp(capacities_per_s, followed, late), np.maximum(more, 0.0))
 
 
 def _alike(minutes: Values) -> Values:
@@ -54,17 +80,21 @@ def _alike(minutes: Values) -> Values:
     return np.asarray(np.exp(0.5 * (apart.min() ** 2 - apart**2)))
 
 
-def _late_s(hours: Values, capacities: Values, allowed_s: float, reaction_s: float) -> Values:
-    """Return the seconds that each size would be late in each of the hours, shape ``(sizes, hours)``.
+def _follow(hours: Values, needed: NDArray[np.intp], capacities: Values, allowed_s: float, reaction_s: float) -> Values:
+    """Return the minutes that each size would be late in each of the hours, and those that it is left for.
+
+    Last come the sums of the workers that are needed in the latter. Shape ``(3, sizes, hours)``.
 
     ``hours`` has shape ``(hours, minutes)``, NaN where the hour is not over yet; ``capacities`` shape ``(sizes,)``.
+    ``needed``: workers for the load of each minute, of the shape of ``hours``.
     """
-    largest, late = float(capacities.max()), np.zeros((len(capacities), len(hours)))
+    largest, followed = float(capacities.max()), np.zeros((3, len(capacities), len(hours)))
+    late, left, needs = followed
     measured, minutes = np.isfinite(hours), np.arange(AHEAD)
     loads = np.where(measured, hours, 0.0)
     all_sizes, all_hours = np.nonzero(capacities[:, None] < loads.max(axis=1))  # the others are never late
     if not len(all_sizes):
-        return late
+        return followed
     arrived = np.cumsum(loads, axis=1)
     # The share of each minute in which a size still runs that is overtaken in minute 0, 1, ...; ``(minutes, minutes)``.
     runs = np.minimum(np.maximum(reaction_s / MINUTE_S + 1.0 + minutes[:, None] - minutes, 0.0), 1.0)
@@ -79,8 +109,12 @@ def _late_s(hours: Values, capacities: Values, allowed_s: float, reaction_s: flo
         size, hour, overtaken, less = size[goes], hour[goes], overtaken[goes], own[goes] - largest
         worked = largest * (minutes + 1.0) + less * ran[overtaken]
         goes_on = _late_minutes(arrived[hour] - worked, largest + less * runs[overtaken], allowed_s) & measured[hour]
-        late[size, hour] = np.minimum(late[size, hour], goes_on.sum(axis=1))
-    return MINUTE_S * late
+        late_if_left = goes_on.sum(axis=1)
+        leaves = late_if_left < late[size, hour]
+        too_much = (loads[hour] > own[goes]) & (minutes >= overtaken[:, None]) & leaves[:, None]
+        left[size, hour], needs[size, hour] = too_much.sum(axis=1), (too_much * needed[hour]).sum(axis=1)
+        late[size, hour] = np.minimum(late[size, hour], late_if_left)
+    return followed
 
 
 def _late_minutes(added: Values, capacities: Values, allowed_s: float) -> NDArray[np.bool_]:

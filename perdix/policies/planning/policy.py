@@ -12,7 +12,7 @@ from perdix.models.forecasting.foresight import HALF_LIFE
 from perdix.policies.contract import TINY_PER_S, Decision, Reason, Situation
 from perdix.policies.finding_out import busy_workers, rescale_s
 from perdix.policies.holding import blindness, hold
-from perdix.policies.planning.analogues import late_after
+from perdix.policies.planning.analogues import after
 from perdix.policies.planning.budget import LATE_PRICE, Spent
 from perdix.policies.planning.course import Highest, course_of
 from perdix.policies.planning.memory import Memory
@@ -176,10 +176,18 @@ def _sizes(situation: Situation, memory: Memory) -> Sizes | None:
     reaction_s = situation.tick_interval_s + situation.downtimes.out_s + situation.downtimes.lost_s
     # In a pause a smaller size fails at nothing. What comes of it in the rush, if it takes more or less, counts once.
     each = np.concatenate([counted_on * np.exp(sds * doubt) for sds in (0.0, -1.0, 1.0)])
-    late = late_after(situation.minutes, each, _allowed_s(situation), reaction_s)
-    overtaken, if_less, if_more = np.zeros((3, len(usable))) if late is None else late.reshape(3, -1)
+    came = after(
+        situation.minutes,
+        workers_of,
+        each,
+        allowed_s=_allowed_s(situation),
+        reaction_s=reaction_s,
+        recovery_s=situation.objectives.recovery_time_s,
+    )
+    late, more = (np.zeros(len(each)), np.zeros(len(usable))) if came is None else (came.late, came.more)
+    overtaken, if_less, if_more = late.reshape(3, -1)
     missed_s = HOUR_S * np.maximum(0.5 * (if_less + if_more) - overtaken, 0.0)
-    return Sizes(workers_of, found, known_sd, doubt, overtaken, memory.lateness, missed_s=missed_s)
+    return Sizes(workers_of, found, known_sd, doubt, overtaken, memory.lateness, missed_s=missed_s, more=more)
 
 
 def _open(situation: Situation, sizes: Sizes, limits: Limits) -> NDArray[np.bool_]:

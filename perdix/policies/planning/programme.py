@@ -47,6 +47,13 @@ class Sizes:
     open: NDArray[np.bool_] | None = None  # whether a plan may go to it, now and later; ``None``: to all
     # Seconds that each is late, once, in the hour after minutes like this one, because of ``doubt``; shape ``(sizes,)``
     missed_s: Values | float = 0.0
+    # Workers that each needed besides in the hour after minutes like this one, on average; shape ``(sizes,)``
+    more: Values | float = 0.0
+
+    @cached_property
+    def expected_workers(self) -> Values:
+        """Workers that keeping each comes to, shape ``(sizes,)``: who is overtaken by the load goes to more of them."""
+        return np.asarray(self.workers + self.more)
 
     @cached_property
     def barred(self) -> Values:
@@ -123,7 +130,7 @@ def solve(sizes: Sizes, course: Course, prices: Prices, runs: int, backlog: floa
     kept = _Moves.of(steps, grid, to_go, waits[:, runs], runs=runs)
     late_s = _late_if_kept(steps, waits)
     over_s = course.whole_s + prices.tail_s
-    keep = sizes.workers * over_s + prices.late * (late_s + prices.tail_s * sizes.overtaken)
+    keep = sizes.expected_workers * over_s + prices.late * (late_s + prices.tail_s * sizes.overtaken)
     return Programme(kept.totals[0, _STAY], kept.go[0], keep, late_s, steps, grid, to_go, kept)
 
 
@@ -275,7 +282,7 @@ class _Steps:
 
     @classmethod
     def of(cls, sizes: Sizes, course: Course, prices: Prices) -> _Steps:
-        load, runs_s = course.per_s[:, None], sizes.workers * course.lasts_s[:, None]
+        load, runs_s = course.per_s[:, None], sizes.expected_workers * course.lasts_s[:, None]
         risk = _risk(sizes, prices, load)
         lost, paid = np.zeros((2, len(course), 3, len(sizes.workers)))
         lost[:, _OUT:] = np.minimum(sizes.per_s * prices.lost_s, load * prices.lost_s * 2.0)[:, None]
@@ -401,7 +408,7 @@ def _after(steps: _Steps, grid: _Grid) -> Values:
         often = _exceeds(sizes, Course(steps.course.per_s[-1:], np.zeros(1), steps.course.lasts_s[-1:]))[0]
     late_s = np.where(spare > 0, late_s, LONGEST_S) + (prices.tail_s * often)[:, None]
     later = np.maximum(levels - spare * prices.tail_s, 0.0) * float((sizes.workers / sizes.per_s).max())
-    kept = prices.tail_s * sizes.workers[:, None] + prices.late * late_s + later
+    kept = prices.tail_s * sizes.expected_workers[:, None] + prices.late * late_s + later
     best, tried = kept.copy(), kept + (prices.rescale + steps.risk[-1] + sizes.barred)[:, None]
     out, back = (
         tried + prices.late * _late_by_moving(steps, still_s)[:, None] for still_s in (prices.out_s, prices.in_s)
