@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from perdix.settings.counting import counted
 from perdix.settings.yaml_files import SettingsError
 from perdix.telemetry.exports.detect import foreign
 from perdix.telemetry.exports.numbers import ABSENT, FIRST_MS, LAST_MS, unit_ms_of
@@ -92,15 +93,19 @@ def read_rows(path: Path, step_s: float | None = None) -> Rows:
     if not rows:
         raise SettingsError(f"{path}: no rows below the header; {FIX}")
     place, first = rows[0]
-    width = max(len(header), len(first))
+    titles, width = len(header), max(len(header), len(first))
     rows[0] = place, [*first, *[""] * (width - len(first))]
     header += [""] * (width - len(header)) if header else []
+    as_read = rows
     header, rows = _with_whole_times(header, rows)
     names = [name.strip().lower() for name in header]
     if step_s is not None:
         rate_at = _rate_without_times(path, names, rows)
+        _refuse_spilled(path, as_read, titles or width, unit)
         return _numbered(path, rows, rate_at, step_s, column=header[rate_at] if header else "", unit=unit)
     time_at, rate_at = _columns(path, names, rows)
+    last = time_at + 1 if len(header) == width else 0  # which may lack its title
+    _refuse_spilled(path, as_read, max(titles or width, last), unit)
     name = names[time_at] if names else None
     tick_s = _tick_s(name, rows[0][1][time_at])
     found = _numbers(path, rows, time_at, rate_at, column=header[rate_at] if header else "", unit=unit, tick_s=tick_s)
@@ -109,8 +114,24 @@ def read_rows(path: Path, step_s: float | None = None) -> Rows:
         _refuse_parts_of_seconds(path, name, found)
     named = not names or names[rate_at] in RATES
     passed = {time_at, rate_at, *_row_numbers(names, rows)}
-    others = [] if named else [k for k in _numeric(rows[0][1][: len(names)]) if k not in passed]
-    return replace(found, unread=tuple(header[k] for k in others))
+    others = [k for k in _numeric(rows[0][1]) if k not in passed]
+    if not names and others:
+        unread = f"read from column {rate_at + 1} of a table without titles, not {', '.join(str(k + 1) for k in others)}"
+        return replace(found, remarks=(unread,))
+    return replace(found, unread=() if named else tuple(header[k] for k in others))
+
+
+def _refuse_spilled(path: Path, rows: Sequence[Row], titles: int, unit: str) -> None:
+    """Complain of numbers beyond the titles: of ``1,5`` or ``1,234`` the rate would be 1."""
+    wrong = [
+        f"{unit} {place}: more than the {counted(titles, 'cell')} of the first line in {_shown(cells)}"
+        for place, cells in rows
+        if any(_number(cell) is not None for cell in cells[titles:])
+    ]
+    if wrong:
+        raise SettingsError(
+            f"{path}: {complaint(wrong)}; a point is the decimal sign, and a number has no commas unless it is quoted"
+        )
 
 
 def _with_whole_times(header: list[str], rows: list[Row]) -> tuple[list[str], list[Row]]:

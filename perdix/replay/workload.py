@@ -105,7 +105,7 @@ def recorded(path: Path, *, fill_gaps: bool = False, step_s: float | None = None
         rows = read_rows(path, step_s)
         others = ", ".join(f"'{name}'" for name in rows.unread)
         read = f"read from the column '{rows.column}'" + (f", not {others}" if others else "")
-        notes = [read] if rows.column else []
+        notes = [*([read] if rows.column else []), *rows.remarks]
     if hardly_falls(rows.rates):  # a counter that an expression has robbed of its name, or a ramp
         notes.append("its rates hardly ever fall: if it counts records, export sum(rate(...))")
     if step_s is not None:

@@ -651,12 +651,42 @@ def test_a_date_as_a_country_writes_it_may_stand_beside_the_time(tmp_path: Path)
     [
         ("rate,time\n5\n6,2026-01-01T00:01:00\n", "line 2: '5,' has no time"),
         ("rate,time\n5\n6,2026-01-01T00:01:00\n7,2026-01-01T00:02:00\n", "line 2: '5,' has no time"),
-        ("time,rate\n1,2026-01-01T00:00:00,5\n2,2026-01-01T00:01:00,6\n", "'2026-01-01T00:00:00' is not a number"),
+        ("time,rate\n1,2026-01-01T00:00:00,5\n2,2026-01-01T00:01:00,6\n", "line 2: more than the 2 cells"),
     ],
 )
 def test_lines_shorter_or_longer_than_their_header_are_named(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(SettingsError, match=said):
         recorded(written(tmp_path, text))
+
+
+MINUTES = [f"2026-01-01T00:0{k}:00Z" for k in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("header", "rates", "line"),
+    [
+        ("time,rate\n", ["3,75", "2,90", "1,85", "2,80"], 2),
+        ("time,rate\n", ["999.5", "1,016.5", "1,033.5", "1,049.5"], 3),
+        ("date,hour,rate\n", ["999.5", "1,016.5", "1,033.5", "1,049.5"], 3),
+        ("", ["999.5", "1,016.5", "1,033.5", "1,049.5"], 2),
+    ],
+)
+def test_numbers_with_commas_in_a_table_of_commas_are_named(
+    tmp_path: Path, header: str, rates: list[str], line: int
+) -> None:
+    """Of 2,90 the rate was 2, and of 1,016.5 it was 1, without a word."""
+    times = [f"2026-01-01,{k}" for k in range(4)] if "hour" in header else MINUTES
+    said = rf"line {line}: more than the \d cells of the first line in '2026.*; a point is the decimal sign"
+    with pytest.raises(SettingsError, match=said):
+        recorded(written(tmp_path, rows(times, rates, header=header)))
+    with pytest.raises(SettingsError, match=r"line \d: more than the 1 cell of the first line in '"):
+        recorded(written(tmp_path, rows(rates[1:], [""] * 3, header="rate\n", sep="")), step_s=60.0)
+
+
+def test_without_titles_it_is_said_which_column_of_several_is_read(tmp_path: Path) -> None:
+    """The rates may have been written with a decimal comma."""
+    trace = recorded(written(tmp_path, rows(MINUTES, ["3,75", "2,90", "1,85", "2,80"], header="")))
+    assert trace.notes == ("read from column 2 of a table without titles, not 3",)
 
 
 def test_a_header_may_leave_the_last_column_without_a_name(tmp_path: Path) -> None:
