@@ -3,13 +3,15 @@
 The formats are read by :mod:`perdix.telemetry.exports`; here is only what a sum over series means.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from perdix.replay.trace_rows import Rows
+from perdix.replay.trace_rows import Rows, closable_s
+from perdix.settings.counting import counted
+from perdix.settings.durations import in_words
 from perdix.settings.yaml_files import SettingsError
 from perdix.telemetry.exports.content import Content
 from perdix.telemetry.exports.detect import SNIFF_BYTES, Format, detect
@@ -45,16 +47,33 @@ def read_matrix(path: Path) -> Rows:
         raise SettingsError(f"{path}: holds {len(names)} metrics ({', '.join(names[:SHOWN])}); export one of them")
     if not series:
         raise SettingsError(f"{path}: no series with a sample; look at the query's answer")
+    for (_, labels), (_, values) in series.items():
+        wrong = np.flatnonzero((values < 0) | np.isinf(values))
+        if len(wrong):
+            k = int(wrong[0])
+            whose = f" of {{{labels}}}" if len(series) > 1 else ""
+            wanted = "finite" if values[k] > 0 else "not negative"
+            raise SettingsError(f"{path}: sample {k + 1}{whose}: {values[k]:g} records/s; a rate is {wanted}")
     times_ms, rates = summed(list(series.values()))
-    negative = np.flatnonzero(rates < 0)
-    if len(negative):
-        k = int(negative[0])
-        raise SettingsError(f"{path}: sample {k + 1}: {rates[k]:g} records/s; a rate is not negative")
     what = names[0] if names and names[0] else "an expression"
-    labels = [labels for _, labels in series]
-    column = f"{what}, the sum over {len(series)} series: {_labels(labels)}" if len(series) > 1 else what
+    every = [labels for _, labels in series]
+    column = f"{what}, the sum over {len(series)} series: {_labels(every)}" if len(series) > 1 else what
     places = np.arange(1, len(rates) + 1, dtype=np.int64)
+    remarks = (*remarks, *_lines_across(series))
     return Rows(times_ms / 1_000.0, rates, places, column, 0, "sample", dated=True, remarks=remarks)
+
+
+def _lines_across(series: Mapping[tuple[str, str], Samples]) -> Iterator[str]:
+    """Say which of several series lack samples for longer than a line may close where all of them do."""
+    steps_s = {labels: np.diff(times) / 1_000.0 for (_, labels), (times, _) in series.items() if len(times) > 1}
+    if len(series) < 2 or not steps_s:
+        return
+    most_s = closable_s(float(np.median(np.concatenate(list(steps_s.values())))))
+    longest_s = {labels: float(some_s.max()) for labels, some_s in steps_s.items() if some_s.max() > most_s}
+    if longest_s:
+        labels = max(longest_s, key=lambda labels: longest_s[labels])
+        longest = f"{{{labels}}} for {in_words(longest_s[labels])}"
+        yield f"series that lack samples in between: {len(longest_s)}, the longest {longest}; they count as by a line"
 
 
 def summed(series: Sequence[Samples]) -> Samples:
@@ -77,7 +96,7 @@ def summed(series: Sequence[Samples]) -> Samples:
 
 
 def _series(path: Path) -> tuple[dict[tuple[str, str], Samples], tuple[str, ...]]:
-    """Return name and labels -> finite samples in the order of time; of two at one time the last one read.
+    """Return name and labels -> samples that are numbers, in the order of time; of two at one time the last one read.
 
     Beside them what is to be said of the whole, in words.
     """
@@ -95,15 +114,22 @@ def _series(path: Path) -> tuple[dict[tuple[str, str], Samples], tuple[str, ...]
                 runs.setdefault((found.name, _label_text(found)), []).append(found)
             else:
                 remarks.append(found.text)
-    series = {}
+    series, missing = {}, 0
     for key, parts in runs.items():
         times = np.concatenate([part.times_ms for part in parts])
         values = np.concatenate([part.values for part in parts])
-        finite = np.isfinite(values)
-        times, values = times[finite][::-1], values[finite][::-1]
+        numbers = ~np.isnan(values)
+        missing += len(values) - int(numbers.sum())
+        times, values = times[numbers][::-1], values[numbers][::-1]
         if len(times):
             kept, first = np.unique(times, return_index=True)
             series[key] = (kept, values[first])
+    if missing:
+        without = len(runs) - len(series)
+        remarks.append(
+            f"{counted(missing, 'sample')} without a number left out"
+            + (f", and {without} series that had no other" if without else "")
+        )
     return series, tuple(dict.fromkeys(remarks))
 
 

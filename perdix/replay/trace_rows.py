@@ -45,6 +45,8 @@ PER_TIME = re.compile(r"(?:/|per[ _]?)[^\W_]+\W*$")  # how a name says that it c
 LOCAL_DATE = re.compile(  # as 31.1.2026, 1/31/26 or 2026/01/31
     r"\d{4}[./]\d\d?[./]\d|\d\d?([./-])\d\d?\1\d{4}(?!\d)|\d\d?/\d\d?/\d\d(?!\d)"
 )
+GAP_S = 60.0  # a hole up to so long is closed by a line
+ONE_MISSING = 2.25  # and up to this many usual steps: one row is missing, and times are not exact
 SHOWN = 5
 FIX = (
     "the file must begin with its titles and have a time column (seconds or ISO times) and a column of rates (plain "
@@ -116,8 +118,8 @@ def read_rows(path: Path, step_s: float | None = None) -> Rows:
     passed = {time_at, rate_at, *_row_numbers(names, rows)}
     others = [k for k in _numeric(rows[0][1]) if k not in passed]
     if not names and others:
-        unread = f"read from column {rate_at + 1} of a table without titles, not {', '.join(str(k + 1) for k in others)}"
-        return replace(found, remarks=(unread,))
+        unread = ", ".join(str(k + 1) for k in others)
+        return replace(found, remarks=(f"read from column {rate_at + 1} of a table without titles, not {unread}",))
     return replace(found, unread=() if named else tuple(header[k] for k in others))
 
 
@@ -347,6 +349,11 @@ def _numbers(
     first = rows[0][1][time_at]
     dated = bool(times_s) and (_number(first) is None or abs(times_s[0]) >= DATED_S)
     return Rows(np.array(times_s), np.array(rates), np.array(places, dtype=np.int64), column, empty, unit, dated)
+
+
+def closable_s(usual_s: float) -> float:
+    """Return how far apart two rows may be for a line between them, where ``usual_s`` is usual."""
+    return max(GAP_S, ONE_MISSING * usual_s) * (1 + 1e-9)
 
 
 def complaint(wrong: Sequence[str]) -> str:

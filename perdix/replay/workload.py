@@ -10,7 +10,7 @@ import numpy as np
 from perdix.models.forecasting.contract import Workload
 from perdix.replay.case import START_S
 from perdix.replay.matrix_rows import is_export, read_matrix
-from perdix.replay.trace_rows import Rows, complaint, read_rows
+from perdix.replay.trace_rows import GAP_S, ONE_MISSING, Rows, closable_s, complaint, read_rows
 from perdix.settings.counting import counted
 from perdix.settings.durations import in_words
 from perdix.settings.yaml_files import SettingsError
@@ -19,8 +19,6 @@ from perdix.telemetry.window import Values
 from perdix.twin.parameters import TwinParameters
 from perdix.twin.workloads import WorkloadSpec, workload
 
-GAP_S = 60.0  # a hole up to so long is closed by a line
-ONE_MISSING = 2.25  # and up to this many usual steps: one row is missing, and times are not exact
 COUNTER = re.compile(r"[A-Za-z_:][\w:]*_(?:total|count|sum|bucket)(?![\w:])")  # the name of a metric that only grows
 ABSURD = 1_000.0  # times the 99th percentile
 SHORTEST_S = 60.0
@@ -143,7 +141,7 @@ def _trace(name: str, path: Path | str, rows: Rows, notes: list[str], *, fill_ga
     if rows.empty:
         notes = [*notes, f"{counted(rows.empty, 'row')} without a rate left out"]
     gaps = None if fill_gaps else _gaps(path, rows, steps_s, usual_s)
-    notes = [*notes, *_closed(steps_s if fill_gaps else steps_s[steps_s <= _closable_s(usual_s)], usual_s)]
+    notes = [*notes, *_closed(steps_s if fill_gaps else steps_s[steps_s <= closable_s(usual_s)], usual_s)]
     peak = _peak(path, rows)
     times_s = rows.times_s - rows.times_s[0]
     length_s = float(times_s[-1]) + usual_s
@@ -210,13 +208,9 @@ def _refuse_counter(path: Path | str, rows: Rows) -> None:
     raise SettingsError(f"{path}: {found[0]} is a counter; export its rate: sum(rate({found[0]}[1m])){other}")
 
 
-def _closable_s(usual_s: float) -> float:
-    return max(GAP_S, ONE_MISSING * usual_s) * (1 + 1e-9)
-
-
 def _gaps(path: Path | str, rows: Rows, steps_s: Values, usual_s: float) -> Gaps | None:
     """Return the gaps that are too long for a line."""
-    longer = np.flatnonzero(steps_s > _closable_s(usual_s))
+    longer = np.flatnonzero(steps_s > closable_s(usual_s))
     if not len(longer):
         return None
     passed_s = rows.times_s - rows.times_s[0]

@@ -80,12 +80,24 @@ def test_it_may_be_gzip_and_samples_without_a_value_are_gaps(tmp_path: Path) -> 
     assert trace.notes[0] == "read from events:rate1m"
 
 
+def test_what_a_series_of_several_lacks_is_noted(tmp_path: Path) -> None:
+    """It was taken from a line over hours, and a series of NaN alone was not counted, without a word."""
+    holes = ({"topic": "a"}, [10, *["NaN"] * 240, 10])
+    trace = recorded(exported(tmp_path, holes, ({"topic": "b"}, [5] * 242), ({"topic": "c"}, ["NaN"] * 242)))
+    assert trace.notes[1:] == (
+        "482 samples without a number left out, and 1 series that had no other",
+        "series that lack samples in between: 1, the longest {topic=a} for 2 h 30 s; they count as by a line",
+    )
+
+
 @pytest.mark.parametrize(
     ("series", "words"),
     [
         ([({"__name__": "in_total"}, [1, 2, 3])], r"in_total is a counter; export its rate: sum\(rate\(in_total\[1m"),
         ([({"__name__": "a"}, [1, 2]), ({"__name__": "b"}, [1, 2])], r"holds 2 metrics \(a, b\); export one"),
         ([({"x": "y"}, [1, -2, 3])], "sample 2: -2 records/s; a rate is not negative"),
+        ([({"x": "y"}, [9, 9, 9]), ({"x": "z"}, [1, -2, 3])], "sample 2 of {x=z}: -2 records/s; a rate is"),
+        ([({"x": "y"}, [9, "+Inf", 9])], "sample 2: inf records/s; a rate is finite"),
         ([], "no series with a sample"),
     ],
 )
