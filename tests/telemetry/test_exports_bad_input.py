@@ -214,6 +214,13 @@ def test_many_bad_lines_fill_few_rows_and_still_add_up(read):
     assert sum(row.samples for row in reading.quarantined) == 5000
 
 
+def test_of_bad_rows_that_are_only_counted_one_is_shown(read):
+    """Of rows with too many cells nothing was said but '40 more:'."""
+    content = b"time,cpu\n" + b"".join(b"2026-01-01T00:00:00Z,0,%d\n" % k for k in range(240))
+    *_, last = read(content)[1].quarantined
+    assert (last.samples, last.reason) == (40, "40 more like: a row of '3' cells where the header has 2")
+
+
 # ------------------------------------------------------------------ bounds
 
 

@@ -147,7 +147,7 @@ class CsvReader:
                 kept.append(index)
                 rows.append(cells)
             else:
-                reason = f"'{len(cells)}' cells where the header has {len(header.columns)}"
+                reason = f"a row of '{len(cells)}' cells where the header has {len(header.columns)}"
                 yield Quarantined(reason, *block.place(index), excerpt(lines[index]))
         if rows:
             texts, made_of = day_and_clock(header.columns, header.time, rows)

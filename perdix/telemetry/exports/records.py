@@ -123,7 +123,8 @@ class QuarantineLog:
         """Yield the rows, then one per reason for those that were only counted."""
         yield from self.rows
         for kind, samples in self._more.items():
-            yield Quarantined(f"{samples} more: {kind.strip()}", samples=samples, file=self.file)
+            first = next((row.reason for row in self.rows if row.reason.partition("'")[0] == kind), kind.strip())
+            yield Quarantined(f"{samples} more like: {first}", samples=samples, file=self.file)
 
 
 def excerpt(content: bytes) -> str:
