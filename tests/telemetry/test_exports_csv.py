@@ -714,6 +714,15 @@ def test_bad_cells_and_rows_are_counted_by_their_samples(read):
     assert "'2' cells where the header has 3" in rows[5][1]
 
 
+@pytest.mark.parametrize(("each", "remarked"), [(lambda k: 9e6 + 60_000 * k, True), (lambda k: 50 - k % 9, False)])
+def test_a_rate_that_only_grows_may_be_a_counter(read, each, remarked):
+    """What a job had counted since its start was its workload, and a forecast of it 15 million records/s."""
+    content = "time,records\n" + "".join(f"{1_770_000_000 + 60 * k},{each(k)}\n" for k in range(200))
+    _, reading = read(content.encode(), "workload.csv")
+    remark = "what is taken for workload_per_s hardly ever falls: if it counts records, export its rate"
+    assert reading.remarks == ([remark] if remarked else [])
+
+
 def test_a_table_that_is_only_a_header_is_empty(read):
     named, reading = read(b"Time,a\n", "cpu.csv")
     assert (named, reading.tally.read, reading.format) == ([], 0, "csv")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from zoneinfo import ZoneInfo
 
 from perdix.settings.outside_text import storable
-from perdix.telemetry.exports.csv_table import COLUMN, COUNTED
+from perdix.telemetry.exports.csv_table import COLUMN, COUNTED, hardly_falls
 from perdix.telemetry.exports.records import NamedSeries, RawSeries
 from perdix.telemetry.metrics import BUSY, CANONICAL, CPU, LAG, LATENCY, SCALE_OUT, THROUGHPUT, UPTIME, WORKLOAD, Scope
 from perdix.telemetry.queries import Mapped, SeriesMap
@@ -28,6 +28,7 @@ WORDS = {
 """Words of a file's name that tell the metric of series without a name."""
 
 _NOT_A_WORKER = frozenset({"value", "values", "mean", "avg", "average", "max", "min", "sum", "total", "last"})
+_RECORDS = frozenset(metric.name for metric in (WORKLOAD, THROUGHPUT))  # per second
 _RATES = frozenset(metric.name for metric in (WORKLOAD, THROUGHPUT, CPU, BUSY))  # a counter of seconds is an uptime
 
 
@@ -84,10 +85,12 @@ class Naming:
         named = {COLUMN: raw.name} if hinted and raw.name else {}  # what distinguishes it from its like
         labels = {**raw.labels, **named}
         series = Series(metric, worker, raw.times_ms, values, labels, kind)
-        remark = f"its titles name another unit, so its values are taken times {scale:.4g} for {metric}"
-        converted = hinted and scale != 1.0
-        identity = series_id(metric, raw.name, raw.labels)
-        return NamedSeries(series, raw.name, identity, mapped is not None, remark if converted else "")
+        remark = ""
+        if hinted and scale != 1.0:
+            remark = f"its titles name another unit, so its values are taken times {scale:.4g} for {metric}"
+        elif hinted and kind == "gauge" and metric in _RECORDS and hardly_falls(raw.values):
+            remark = f"what is taken for {metric} hardly ever falls: if it counts records, export its rate"
+        return NamedSeries(series, raw.name, series_id(metric, raw.name, raw.labels), mapped is not None, remark)
 
     def _titled(self, raw: RawSeries) -> RawSeries:
         """Return a column whose title the series map knows as the series of that name, as a long table has it."""
