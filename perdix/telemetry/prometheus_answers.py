@@ -94,7 +94,8 @@ def results(
             points = result.get("values") or []
             yield labels, [float(point[0]) for point in points], [float(point[1]) for point in points]
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-        why = masked(str(error), secrets)
+        quotes = isinstance(error, ValueError)  # what others say is about Python
+        why = masked(str(error), secrets) if quotes else "parts of it are missing, or of another kind"
         raise PrometheusError("malformed", f"{name} sent JSON that is not a range of series: {why}") from None
 
 
