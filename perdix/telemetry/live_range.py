@@ -139,7 +139,7 @@ class _Pull:
         possible = [name for name in self.queries.metrics(self.source.selector) if name != NOT_LEARNED_FROM]
         days: list[str] = []
         found: set[str] = set()
-        samples, server_failed, written = 0, False, True
+        samples, server_failed, written, heard = 0, False, True, False
         step_s = self.source.scrape_interval_s
         asked_for = [day for each in ranges for day in _days(*each, step_s)]
         problems = self._unanswerable() if asked_for else []
@@ -156,6 +156,7 @@ class _Pull:
                 continue  # one day may be refused (by a server that looks back so far only), and the next answered
             finally:
                 problems += (warnings := self.client.drain_warnings())
+            heard = True
             if series:
                 path = landing_file(self.home, self.job.name, day)
                 try:
@@ -174,7 +175,7 @@ class _Pull:
                 answered.append((first_s, there_s))
             if there_s < last_s:
                 partial.append((max(first_s, there_s), last_s))
-        if asked_for and written and not server_failed:
+        if heard and written and not server_failed:
             wanted = dict.fromkeys((*possible, *NEEDED_TO_TRAIN))
             problems += _missing(self.client.name, wanted, found, from_s, until_s)
         if samples:  # else the selector may be wrong, and is asked with again once it is right

@@ -304,6 +304,14 @@ class TestWhatCannotBePulled:
         assert pulled.days == DAYS[1:]
         assert any("too far back" in problem for problem in pulled.problems)
 
+    def test_a_server_whose_answers_are_no_metrics_is_not_said_to_hold_nothing(
+        self, home: Home, server: Server
+    ) -> None:
+        """Beside the login page that answered stood the question whether the selector was right."""
+        server.answer = lambda _asked: (200, "text/html", b"<html>login</html>")
+        (problem,) = pull_range(home, a_job(server.url), NOW_S - HOUR_S, NOW_S).problems
+        assert problem.endswith("answers with a web page (a login or a proxy?) instead of Prometheus' JSON")
+
     def test_what_is_left_to_an_export_of_one_metric_is_named(self, home: Home, server: Server) -> None:
         """Two weeks of latency alone keep everything else of them from being pulled."""
         lake = Lake(home.lake)
