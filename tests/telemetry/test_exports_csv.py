@@ -104,6 +104,17 @@ def test_an_hour_that_the_clock_repeats_is_two_where_it_comes_twice(order, serie
 
 
 @pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize("minutes", [60, 15])
+def test_times_of_the_hour_that_the_clock_repeats_may_stand_side_by_side(order, minutes):
+    """Of a table with a row each hour, or sorted by its local times, the second hour overwrote the first."""
+    clock = sorted(f"2023-10-29 {h:02d}:{m:02d}:00" for h in (0, 1, 2, 2, 3, 4) for m in range(0, 60, minutes))
+    times_ms = parse_times(clock[::order], "Europe/Berlin").times_ms
+    assert len(set(times_ms)) == len(clock)
+    assert set(np.diff(sorted(times_ms))) == {60_000 * minutes}
+    assert minutes < 60 or times_ms.tolist() == sorted(times_ms)[::order]
+
+
+@pytest.mark.parametrize("order", [1, -1])
 @pytest.mark.parametrize("rows", [slice(0, 48), slice(4, 24), slice(5, 26)], ids=["to 05:00", "to 02:55", "to 03:05"])
 def test_series_below_each_other_begin_anew_in_the_hour_that_the_clock_repeats(rows, order):
     clock = [f"2023-10-29 {h:02d}:{m:02d}:00" for h in (2, 2, 3, 4) for m in range(0, 60, 5)][rows][::order]

@@ -166,6 +166,10 @@ def _unfolded(first_ms: NDArray[np.int64], second_ms: NDArray[np.int64]) -> NDAr
         return first_ms
     times_ms = first_ms.copy()
     step = -1 if np.sign(np.diff(first_ms)).sum() < 0 else 1  # the newest rows may come first
+    again = np.append(False, np.diff(first_ms) == 0)
+    if _come_in_pairs(folded, again):
+        later = again if step == 1 else np.append(again[1:], False)
+        return np.where(later, second_ms, first_ms)
     for at in np.flatnonzero(folded)[::step]:
         if 0 <= at - step < len(first_ms):
             fold_ms, back_ms = second_ms[at] - first_ms[at], first_ms[at - step] - first_ms[at]
@@ -173,6 +177,17 @@ def _unfolded(first_ms: NDArray[np.int64], second_ms: NDArray[np.int64]) -> NDAr
             if back_ms < fold_ms / 2 if is_second else fold_ms / 2 <= back_ms <= fold_ms:
                 times_ms[at] = second_ms[at]
     return times_ms
+
+
+def _come_in_pairs(folded: NDArray[np.bool_], again: NDArray[np.bool_]) -> bool:
+    """Return whether each time of the hour that comes twice stands twice, next to itself, and no other time does.
+
+    As in a table with a row each hour, or one that is sorted by its local times.
+
+    ``again``: whether a time is that of the row before.
+    """
+    alone = not again[~folded].any() and int((~folded).sum()) > 1
+    return alone and int(folded.sum()) == 2 * int(again.sum()) and not (again[1:] & again[:-1]).any()
 
 
 def no_zone(timezone: str) -> Remark:
