@@ -8,7 +8,7 @@ SPARK_S = 10.0  # a JVM, and the imports of what the checks need
 JOB_S, JOB_OF_MANY_S, FEW_JOBS = 12.0, 1.5, 20  # to fit and judge all families; of many jobs without the thorough ones
 BYTES_PER_S = 8e6  # of exports
 REPLAYED_S_PER_H = 1.5  # of a processor, for an hour of a job under a policy
-COARSE_S_PER_H = 0.012  # the same in the coarse time of months
+COARSE_S_PER_H = 0.018  # the same in the coarse time of months
 OPERATORS_S_PER_H = 2.0  # of a dataflow or of hosts
 PROFILED_S_PER_H = 1.0
 
