@@ -24,7 +24,8 @@ from perdix.telemetry.partitions import digest_of
 
 _log = logging.getLogger(__name__)
 CHAMPION, CHALLENGER, PREVIOUS = "champion", "challenger", "previous"
-AT_ONCE = 10  # versions that one training removes
+AT_ONCE = 10  # versions, and runs of trainings, that one training removes
+LOOKED_AT = 100  # runs in one answer
 # Without it MLflow's pages open on tools for language models, and the runs are a click away.
 _SHOWN_AS_TRAINING = {"mlflow.experimentKind": "custom_model_development"}
 
@@ -60,6 +61,7 @@ class Registry:
 
     MOST_VERSIONS: ClassVar[int] = 200  # of a model, beside those that have an alias; some 0.3 MB and 31 kB a job each
     RUNS_S: ClassVar[float] = 30 * DAY_S  # for which runs of a training are kept at least, whatever became of it
+    LEFT_S: ClassVar[float] = 7 * DAY_S  # after which a run that was never ended is one of a process that was killed
 
     def prepare(self) -> None:
         """Create tables and one experiment per fleet model, where they are absent."""
@@ -83,6 +85,8 @@ class Registry:
             with suppress(Exception):  # what is not removed now is by a later training
                 self._forget(client, publication.name)
                 self._forget_runs(client, publication)
+            with suppress(Exception):
+                self._end_left(client, self._experiment_id(client, publication.name), publication.started_at_s)
         return published
 
     def _versions(self, client: Any, name: str) -> list[Any]:
@@ -108,27 +112,39 @@ class Registry:
         kept = {version.run_id for version in self._versions(client, newest.name)}
         before_ms = int((newest.started_at_s - self.RUNS_S) * 1_000)
         experiment_ids = [self._experiment_id(client, newest.name)]
-        trainings = client.search_runs(
-            experiment_ids,
+        old = (
             f"tags.`perdix.role` = 'training' and attributes.start_time < {before_ms} "
-            "and attributes.status != 'RUNNING'",
-            order_by=["attributes.start_time ASC"],
-            max_results=len(kept) + AT_ONCE,
+            "and attributes.status != 'RUNNING'"
         )
-        for run_id in [run.info.run_id for run in trainings if run.info.run_id not in kept][:AT_ONCE]:
+        removed = failed = 0
+        for run_id in _run_ids(client, experiment_ids, old):
+            if max(removed, failed) == AT_ONCE:
+                break
+            if run_id in kept:
+                continue
             try:
-                self._forget_run(client, experiment_ids, run_id)
+                removed += self._forget_run(client, experiment_ids, run_id)
             except Exception as error:  # one that cannot be removed keeps no other
+                failed += 1
                 _log.warning("run %s was not removed: %s", run_id, type(error).__name__)
 
-    def _forget_run(self, client: Any, experiment_ids: list[str], run_id: str) -> None:
+    def _forget_run(self, client: Any, experiment_ids: list[str], run_id: str) -> bool:
+        """Remove a run, unless somebody registered it under a name of their own; return whether it was removed."""
         if client.search_model_versions(f"run_id='{run_id}'"):
-            return  # somebody registered it under a name of their own
+            return False
         nested = client.search_runs(experiment_ids, f"tags.`mlflow.parentRunId` = '{run_id}'")
         for run in (*nested, client.get_run(run_id)):  # last: what cannot be removed now is found through it again
             with suppress(Exception):  # files that their store does not give up now, ``mlflow gc`` removes
                 self._store(run.info.artifact_uri).delete_artifacts()
             client.delete_run(run.info.run_id)
+        return True
+
+    def _end_left(self, client: Any, experiment_id: str, now_s: float) -> None:
+        """End the runs of an experiment that processes which were killed left running, as KILLED."""
+        before_ms = int((now_s - self.LEFT_S) * 1_000)
+        left = f"tags.`perdix.role` LIKE '%' and attributes.start_time < {before_ms} and attributes.status = 'RUNNING'"
+        for run_id in _run_ids(client, [experiment_id], left):
+            client.set_terminated(run_id, "KILLED")
 
     def record(self, comparison: Comparison) -> Recorded:
         """Record things that were compared on the same data; registers nothing.
@@ -140,6 +156,8 @@ class Registry:
             client = tracking.client(self.tracking_uri)
             experiment_id = self._experiment_id(client, comparison.experiment)
             _show_columns(client, experiment_id, comparison.columns)
+            with suppress(Exception):
+                self._end_left(client, experiment_id, comparison.started_at_s)
             return record(client, experiment_id, comparison, self.run_url, self.compare_url)
 
     def promote(self, name: str, version: int, because: str = "") -> FleetVersion:
@@ -264,6 +282,24 @@ class Registry:
         if isinstance(self.artifact_root, str):
             return f"{self.artifact_root.rstrip('/')}/{name}"
         return (self.artifact_root.resolve() / name).as_uri()
+
+
+def _run_ids(client: Any, experiment_ids: list[str], wanted: str) -> list[str]:
+    """Return the runs of experiments that a filter finds, the oldest first: all, as removing some shifts the pages."""
+    found: list[str] = []
+    token = None
+    while True:
+        page = client.search_runs(
+            experiment_ids,
+            wanted,
+            order_by=["attributes.start_time ASC"],
+            max_results=LOOKED_AT,
+            page_token=token,
+        )
+        found += [run.info.run_id for run in page]
+        token = page.token
+        if not token:
+            return found
 
 
 def _show_columns(client: Any, experiment_id: str, metrics: Sequence[str]) -> None:

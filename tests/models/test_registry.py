@@ -241,6 +241,40 @@ def test_a_run_that_is_being_written_is_kept_however_old_it_is(registry: Registr
     assert (written in left, failed in left) == (True, False)
 
 
+def test_runs_that_are_registered_elsewhere_keep_no_other_from_being_removed(
+    registry: Registry, client, publication, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ten of them were the ten that a training looked at, each time anew."""
+    monkeypatch.setattr("perdix.models.registry.store.LOOKED_AT", 4)
+    experiment = client.get_experiment_by_name(FORECAST).experiment_id
+    client.create_registered_model("mine")
+    runs = [
+        client.create_run(experiment, start_time=int(STARTED_S * 1_000) + n, tags={"perdix.role": "training"}).info
+        for n in range(13)
+    ]
+    for n, run in enumerate(runs):
+        client.set_terminated(run.run_id, "FAILED")
+        if n < 10:
+            client.create_model_version("mine", run.artifact_uri, run.run_id)
+    registry.publish(publication(started_at_s=STARTED_S + 31 * 86_400))
+    left = {run.info.run_id for run in client.search_runs([experiment])}
+    assert [run.run_id in left for run in runs] == [True] * 10 + [False] * 3
+
+
+def test_runs_of_a_training_that_was_killed_are_ended_by_a_later_one(registry: Registry, client, publication) -> None:
+    """They ran without end on MLflow's pages. What somebody else runs there is left alone."""
+    experiment = client.get_experiment_by_name(FORECAST).experiment_id
+    started_ms = int(STARTED_S * 1_000)
+    mine = [
+        client.create_run(experiment, start_time=started_ms, tags={"perdix.role": role}).info.run_id
+        for role in ("training", "candidate")
+    ]
+    other = client.create_run(experiment, start_time=started_ms).info.run_id
+    for days, status in ((6, "RUNNING"), (8, "KILLED")):
+        registry.publish(publication(started_at_s=STARTED_S + days * 86_400))
+        assert [client.get_run(run_id).info.status for run_id in (*mine, other)] == [status, status, "RUNNING"]
+
+
 def test_an_old_run_that_cannot_be_removed_keeps_no_other(
     registry: Registry, client, publication, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
