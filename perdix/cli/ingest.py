@@ -240,11 +240,13 @@ def _observed(
     _tell_of_samples(opened, document)
     first = partitions.days.start.date().isoformat()
     problems += _too_early([day for day in days if day < first], first)
-    for stretch in stretches([day for day in days if day >= first]):
+    found = stretches([day for day in days if day >= first])
+    for stretch in found:
         tags, progress = {ONE_JOB: str(document["job"])}, console if show else None
         result = runs.run_job("observe_day", stretch, opened, progress, tags=tags, must_succeed=False)
         broken = [*runs.failed_steps(result), *runs.errors_of_days(result)]
-        problems += [*runs.explained_checks(result), *broken]
+        when = f"{' to '.join(dict.fromkeys(stretch))}, " if len(found) > 1 else ""
+        problems += [*(f"{when}{check}" for check in runs.explained_checks(result)), *broken]
         complete = complete and result.success and not broken
     return problems, complete
 

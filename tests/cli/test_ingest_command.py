@@ -53,6 +53,17 @@ def test_a_job_whose_samples_are_wrong_is_named_with_rule_and_fix(home: Home) ->
     assert "Set `scale: 0.01`" in said
 
 
+def test_a_check_names_its_days_where_days_lie_apart(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same sentence stood there once for each of them."""
+    monkeypatch.setattr(runs, "explained_checks", lambda _: ["observations: has_rows (ERROR)"])
+    monkeypatch.setattr(ingest, "_tell_of_samples", lambda *_: None)
+    problems, _ = observed("ads", "2026-03-01", "2026-03-04", "2026-03-05")
+    checks = [problem for problem in problems if "has_rows" in problem]
+    named = ("2026-03-01", "2026-03-04 to 2026-03-05")
+    assert checks == [f"{when}, observations: has_rows (ERROR)" for when in named]
+    assert "observations: has_rows (ERROR)" in observed("ads", "2026-03-01")[0]
+
+
 @pytest.mark.parametrize("broken", [(DAY,), (BEFORE, DAY)])
 def test_days_that_could_not_be_observed_are_problems(
     home: Home, monkeypatch: pytest.MonkeyPatch, broken: tuple[str, ...]
