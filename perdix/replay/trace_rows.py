@@ -219,7 +219,7 @@ def _csv(path: Path, content: bytes) -> tuple[list[str], list[Row]]:
 
 def _parquet(path: Path, content: bytes) -> tuple[list[str], list[Row]]:
     try:
-        table = pq.read_table(io.BytesIO(content))
+        table = pq.ParquetFile(io.BytesIO(content)).read()  # also where two columns have one name
         columns = [column.to_pylist() for column in table.columns]
     except (pa.ArrowException, OSError, OverflowError) as error:  # the last: of dates beyond the year 9999
         raise SettingsError(f"{path}: cannot be read as Parquet: {error}; {FIX}") from None

@@ -721,6 +721,15 @@ def test_times_of_parquet_in_another_unit_than_they_say_are_named(tmp_path: Path
         recorded(path)
 
 
+def test_columns_of_one_name_in_parquet_are_named(tmp_path: Path) -> None:
+    """As a join leaves them: the complaint was Arrow's, of nine lines."""
+    path = tmp_path / "trace.parquet"
+    columns = [pa.array([0, 60, 120, 180]), pa.array(RATES), pa.array([1.0] * 4)]
+    pq.write_table(pa.Table.from_arrays(columns, names=["second", "load", "load"]), path)
+    trace = recorded(path)
+    assert (trace.rates.tolist(), trace.notes[0]) == (RATES, "read from the column 'load', not 'load'")
+
+
 def test_a_time_may_stand_after_its_rate(tmp_path: Path) -> None:
     """As the index of a pandas table, which Parquet has last."""
     path = tmp_path / "trace.parquet"
