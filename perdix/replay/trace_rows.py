@@ -196,6 +196,7 @@ def _refuse_parts_of_seconds(path: Path, name: str | None, rows: Rows) -> None:
 def _csv(path: Path, content: bytes) -> tuple[list[str], list[Row]]:
     try:
         text = content.decode("utf-8-sig")
+        text = text if "\n" in text else text.replace("\r", "\n")  # as Excel for Mac ends lines
         if EXPOSED.match(text):
             raise SettingsError(
                 f"{path}: OpenMetrics text is no trace; perdix ingest --job NAME reads it, and job:NAME replays its "

@@ -53,6 +53,7 @@ class TestFilesAsTheyCome:
             rows([1_700_000_000_000_000 + 1_000_000 * s for s in TIMES], RATES, header="ts,per_s\n"),
             rows([1_700_000_000_000_000_000 + 1_000_000_000 * s for s in TIMES], RATES, header="ts,per_s\n"),
             "﻿" + rows(list(TIMES), RATES).replace("\n", "\r\n"),
+            rows(list(TIMES), RATES).replace("\n", "\r"),
             rows(list(TIMES), RATES, header='sep=;\n"Time";"Messages in"\n', sep=";"),
             "#group,false,false,true,false,false\r\n#datatype,string,long,dateTime:RFC3339,dateTime:RFC3339,double\r\n"
             "#default,mean,,,,\r\n,result,table,_start,_time,_value\r\n"
@@ -75,6 +76,7 @@ class TestFilesAsTheyCome:
             "microseconds",
             "nanoseconds",
             "windows",
+            "old Macs",
             "for Excel",
             "annotated",
             "columns",
