@@ -18,13 +18,12 @@ from typing import cast
 import numpy as np
 
 from benchmarks.harness import Row, markdown, options, write_json
+from benchmarks.twin_jobs import job_of
 from benchmarks.zoo.jobs import twin_seed
 from benchmarks.zoo.properties import drawn_parameters
 from perdix.models.capacity.scale_outs import ScaleOuts
 from perdix.replay.run import TwinSource
 from perdix.replay.side_by_side import Raised, Task, Tell, side_by_side
-from perdix.settings.stream_job import Bounds, PolicySettings, StreamJob
-from perdix.settings.targets import TwinSettings
 from perdix.telemetry.window import Values
 from perdix.twin.exposition import subtasks_of
 from perdix.twin.job import JobTwin
@@ -55,9 +54,7 @@ def _swinging(per_s: float, swing: float, swing_s: float) -> Callable[[int, int]
 def learnt(model: ScaleOuts, twin: JobTwin, minutes: int) -> ScaleOuts:
     """Return what a model has learnt when the twin has run for this many minutes after its start."""
     parameters = twin.parameters
-    bounds, target = Bounds(minimum=1, maximum=parameters.workers.maximum), TwinSettings(url="http://in.process")
-    job = StreamJob(name=parameters.name, bounds=bounds, policy=PolicySettings(), target=target)
-    source, partitions = TwinSource(twin), parameters.source.partitions
+    job, source, partitions = job_of(twin, parameters.name), TwinSource(twin), parameters.source.partitions
     twin.step(WARM_S)
     for _ in range(minutes):
         twin.step(60)

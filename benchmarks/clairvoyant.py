@@ -13,14 +13,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from benchmarks.harness import Row, markdown, options, write_json
-from benchmarks.measured import DATA, TRACES, there
+from benchmarks.measured import TRACES, published, there
 from perdix.replay.clairvoyant.bound import Clairvoyant, Impossible, Physics, clairvoyant, physics_of
 from perdix.replay.clairvoyant.physics import checked_arrivals
 from perdix.settings.stream_job import Bounds, Objectives
 from perdix.telemetry.window import Values
 from perdix.twin.job import JobTwin
 from perdix.twin.parameters import load_twin
-from perdix.twin.workloads import read_trace
 
 PEAKS = (0.75, 0.95)
 BOUNDS = Bounds(maximum=12)
@@ -29,9 +28,9 @@ BOUNDS = Bounds(maximum=12)
 def rows(interval_s: int, seed: int) -> Iterator[Row]:
     """Yield a row per trace and peak: workers on average, ``None`` with ``why`` where no plan holds the objectives."""
     objectives = Objectives()
-    for name, (file, twin) in TRACES.items():
+    for name, (_, twin) in TRACES.items():
         physics = physics_of(JobTwin(load_twin(twin), seed))
-        trace = read_trace(DATA / "workloads" / file)
+        trace = published(name)
         for peak in PEAKS:
             arrivals = trace * (peak * physics.capacities_per_s[BOUNDS.maximum] / trace.max())
             began_s = time.perf_counter()

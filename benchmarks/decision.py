@@ -6,10 +6,11 @@ most sizes were overtaken before; capacities bend, as keys and contention have t
 
 from __future__ import annotations
 
-import time
+from functools import partial
 
 import numpy as np
 
+from benchmarks.harness import seconds
 from perdix.models.capacity.contract import Estimate
 from perdix.models.forecasting.contract import HORIZON_S, Forecast
 from perdix.models.recovery.downtime import Downtimes
@@ -26,12 +27,7 @@ REPEATS = 25
 def decision_ms(sizes: int, seed: int = 1) -> float:
     """Return the milliseconds that a decision among ``sizes`` scale-outs takes, the median of some."""
     policy, situation = Perdix(), _situation(sizes, np.random.default_rng(seed))
-    took_s = []
-    for _ in range(REPEATS):
-        began_s = time.perf_counter()
-        policy.decide(situation)
-        took_s.append(time.perf_counter() - began_s)
-    return 1_000.0 * float(np.median(took_s))
+    return 1_000.0 * float(np.median([seconds(partial(policy.decide, situation)) for _ in range(REPEATS)]))
 
 
 def _situation(sizes: int, rng: np.random.Generator) -> Situation:

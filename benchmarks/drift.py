@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.measured import DATA
+from benchmarks.harness import Row, markdown
+from benchmarks.measured import DATA, published
 from perdix.control.state.journal import Journal
 from perdix.control.state.store import StateStore
 from perdix.models.drift import DriftState
@@ -23,12 +24,12 @@ from perdix.models.forecasting.forecaster import Forecaster
 from perdix.models.horizon_drift import usual_share
 from perdix.models.realised import Missed
 from perdix.telemetry.window import Values
+from perdix.twin.workloads import read_trace
 
 STEP_S, MINUTE, LEADS = 10.0, 6, 15
 HOUR = 60 * MINUTE
 DAY_MINUTES = 1_440
 LEVEL_PER_S = 10_000.0
-TRACES = ("tm_6h_100K_max", "sine_60000_6h", "advertising_6h_550K_max")
 CHAMPIONS = ("ensemble", "auto-arima", "damped-trend")
 
 
@@ -86,16 +87,16 @@ def loads() -> dict[str, Load]:
         ),
     }
     if DATA.exists():
-        traffic, wave, adverts = (_trace(name) for name in TRACES)
+        traffic, wave, adverts = (_in_steps(published(name)) for name in ("traffic", "sine", "advertising"))
+        eighteen_h = _in_steps(read_trace(DATA / "workloads/demeter_ADS_3D_1S_4_sub_30K_max.csv"))
         found["traffic, repeated"] = Load(np.tile(traffic, 12) * noise(three_days, 30.0, 0.03), 4 * HOUR)
-        found["advertising of 18 hours"] = Load(_trace("demeter_ADS_3D_1S_4_sub_30K_max"), 4 * HOUR)
+        found["advertising of 18 hours"] = Load(eighteen_h, 4 * HOUR)
         found["sine, then traffic"] = changing(np.tile(wave, 2), np.tile(traffic, 4))
         found["advertising, then traffic"] = changing(np.tile(adverts, 2) / 5.0, np.tile(traffic, 4))
     return found
 
 
-def _trace(name: str) -> Values:
-    per_s = np.loadtxt(DATA / f"workloads/{name}.csv", delimiter=",", skiprows=1)[:, 1]
+def _in_steps(per_s: Values) -> Values:
     return np.asarray(per_s[: len(per_s) // 10 * 10].reshape(-1, 10).mean(axis=1))
 
 
@@ -135,23 +136,26 @@ def _allowed(journal: Journal, now_s: float) -> bool:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+")
-    options = parser.parse_args()
-    print("| load | champion | requests a day | by the horizon | minutes from the change | on the fallback |")
-    print("|---|---|---|---|---|---|")
-    for name, load in loads().items():
-        if options.only and name not in options.only:
-            continue
-        for called in CHAMPIONS:
-            champion = Forecaster.fit(Workload(0.0, STEP_S, load.per_s[: load.fitted]), families_named(called))
-            live = load.per_s[load.fitted :]
-            asked, fallback = requests(champion, live)
-            days = len(live) / MINUTE / DAY_MINUTES
-            changed = None if load.changes is None else (load.changes - load.fitted) // MINUTE
-            after = [minute - changed for minute, _ in asked if minute >= changed] if changed is not None else []
-            delay = "-" if changed is None else str(after[0]) if after else "never"
-            horizon = sum(by_horizon for _, by_horizon in asked)
-            row = [name, called, f"{len(asked) / days:.1f}", f"{horizon / days:.1f}", delay, f"{fallback:.0%}"]
-            print(f"| {' | '.join(row)} |", flush=True)
+    only = parser.parse_args().only
+    chosen = {name: load for name, load in loads().items() if not only or name in only}
+    markdown(_row(name, load, champion) for name, load in chosen.items() for champion in CHAMPIONS)
+
+
+def _row(name: str, load: Load, called: str) -> Row:
+    champion = Forecaster.fit(Workload(0.0, STEP_S, load.per_s[: load.fitted]), families_named(called))
+    live = load.per_s[load.fitted :]
+    asked, fallback = requests(champion, live)
+    days = len(live) / MINUTE / DAY_MINUTES
+    changed = None if load.changes is None else (load.changes - load.fitted) // MINUTE
+    after = [minute - changed for minute, _ in asked if minute >= changed] if changed is not None else []
+    return {
+        "load": name,
+        "champion": called,
+        "requests a day": f"{len(asked) / days:.1f}",
+        "by the horizon": f"{sum(by_horizon for _, by_horizon in asked) / days:.1f}",
+        "minutes from the change": None if changed is None else str(after[0]) if after else "never",
+        "on the fallback": f"{fallback:.0%}",
+    }
 
 
 if __name__ == "__main__":

@@ -7,17 +7,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from multiprocessing import Pipe, Process
-from multiprocessing.connection import Connection
-from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import httpx
 
+from benchmarks.own_process import JsonHandler
 from perdix.twin import prometheus_api
 from perdix.twin.job import JobTwin
 from perdix.twin.living import LivingTwin, SimulatedClock
@@ -26,37 +21,16 @@ from perdix.twin.parameters import load_twin
 _QUERY = re.compile(r'(?P<metric>\w+)\{job(?:=~"(?P<many>[^"]*)"|="(?P<one>[^"]*)")\}')
 
 
-@contextmanager
-def fleet_server(twin: str, seed: int, start_s: int, warm_s: int) -> Iterator[tuple[str, int | None]]:
-    """Serve until the block ends; yields the base URL and the process. ``POST /now/<epoch second>`` moves time on."""
-    here, there = Pipe()
-    server = Process(target=_serve, args=(there, twin, seed, start_s, warm_s), daemon=True)
-    server.start()
-    try:
-        yield here.recv(), server.pid
-    finally:
-        server.terminate()
-        server.join()
-
-
 def move_to(url: str, now_s: float) -> None:
     """Let the server's time be ``now_s``."""
     httpx.post(f"{url}/now/{now_s:.0f}", trust_env=False, timeout=60.0).raise_for_status()
 
 
-def _serve(parent: Connection, name: str, seed: int, start_s: int, warm_s: int) -> None:
-    twin = JobTwin(load_twin(name), seed, start_s=start_s)
+def fleet(name: str, seed: int, start_s: int, warm_s: int) -> type[JsonHandler]:
+    """Return what answers for a fleet of jobs, all of them the one twin's; ``POST /now/<epoch second>`` moves time."""
     clock = SimulatedClock(start_s + warm_s)
-    living = LivingTwin({name: twin}, clock)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(name, living, clock))
-    server.daemon_threads = True
+    living = LivingTwin({name: JobTwin(load_twin(name), seed, start_s=start_s)}, clock)
     living.advance()
-    parent.send(f"http://127.0.0.1:{server.server_port}")
-    server.serve_forever()
-
-
-def _handler(name: str, living: LivingTwin, clock: SimulatedClock) -> type[BaseHTTPRequestHandler]:
-    """Return what answers for a fleet of jobs, all of them the one twin's."""
 
     @cache
     def rows(metric: str, window: tuple[tuple[str, str], ...]) -> list[tuple[str, str]]:
@@ -72,11 +46,8 @@ def _handler(name: str, living: LivingTwin, clock: SimulatedClock) -> type[BaseH
             cut.append((before + '"', '"' + after))
         return cut
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        wbufsize = -1
-
-        def do_GET(self) -> None:
+    class Handler(JsonHandler):
+        def do_GET(self) -> None:  # noqa: N802 - as http.server calls it
             address = urlsplit(self.path)
             if address.path.startswith("/jobs/"):
                 self._scale()
@@ -88,34 +59,24 @@ def _handler(name: str, living: LivingTwin, clock: SimulatedClock) -> type[BaseH
             names = (found["many"] or found["one"]).split("|")
             cut = rows(found["metric"], tuple(sorted(asked.items())))
             results = ",".join(f"{before}{job}{after}" for job in names for before, after in cut)
-            self._send(f'{{"status":"success","data":{{"resultType":"matrix","result":[{results}]}}}}'.encode())
+            self.send(f'{{"status":"success","data":{{"resultType":"matrix","result":[{results}]}}}}'.encode())
 
-        def do_PUT(self) -> None:
+        def do_PUT(self) -> None:  # noqa: N802 - as http.server calls it
             asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             with living.lock:  # all jobs see the same, and so ask for the same
                 if living.job(name).requested != asked["scale_out"]:
                     living.rescale(name, asked["scale_out"], asked["idempotency_key"])
             self._scale()
 
-        def do_POST(self) -> None:
+        def do_POST(self) -> None:  # noqa: N802 - as http.server calls it
             clock.step(float(self.path.rpartition("/")[2]) - clock.now_s())
             rows.cache_clear()
-            self._send(b"{}")
-
-        def log_message(self, *_: Any) -> None:
-            pass
+            self.send(b"{}")
 
         def _scale(self) -> None:
             with living.lock:
                 of = living.job(name)
                 said = {"scale_out": of.scale_out, "requested": of.requested, "settled": of.settled}
-            self._send(json.dumps(said).encode())
-
-        def _send(self, body: bytes) -> None:
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            self.send(json.dumps(said).encode())
 
     return Handler

@@ -13,16 +13,14 @@ Times are medians per call on one machine under whatever load it has: compare th
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import lfilter
 
+from benchmarks.harness import Columns, options, show
+from benchmarks.measured import TRACES, published, there
 from perdix.models.forecasting.backtest import Backtest, backtest
 from perdix.models.forecasting.contract import PROBABILITIES, Workload
 from perdix.models.forecasting.errors import wape
@@ -30,17 +28,11 @@ from perdix.models.forecasting.families import ENSEMBLE, FAMILIES, NAIVE, famili
 from perdix.models.forecasting.origins import Stops
 from perdix.telemetry.window import Values
 
-TRACES = {
-    "advertising": "advertising_6h_550K_max.csv",
-    "sine": "sine_60000_6h.csv",
-    "traffic": "tm_6h_100K_max.csv",
-}
-FOLDER = Path(__file__).resolve().parents[1] / "../shared/data/workloads"
 BEGIN_S, FIRST_S, LAST_S, EVERY_S, TICK_S, NOISE_TAU_S = 600.0, 1800.0, 20_700.0, 300.0, 60.0, 5.0
 
 
-def load(file: Path, noise: float, seed: int) -> Workload:
-    rates = np.loadtxt(file, delimiter=",", skiprows=1)[:, 1]
+def load(trace: str, noise: float, seed: int) -> Workload:
+    rates = published(trace)
     if noise:
         fade = np.exp(-1.0 / NOISE_TAU_S)
         shocks = np.random.default_rng(seed).normal(0.0, noise * np.sqrt(1.0 - fade**2), len(rates))
@@ -48,12 +40,12 @@ def load(file: Path, noise: float, seed: int) -> Workload:
     return Workload(0.0, 1.0, rates)
 
 
-def measured(arguments: argparse.Namespace) -> Iterator[dict[str, object]]:
+def rows_of(arguments: argparse.Namespace) -> Iterator[dict[str, object]]:
     families = {name: FAMILIES[name] for given in arguments.families for name in families_named(given)}
     families.setdefault(NAIVE, FAMILIES[NAIVE])
     for trace in arguments.traces:
         for seed in arguments.seeds if arguments.noise else arguments.seeds[:1]:
-            history = load(FOLDER / TRACES[trace], arguments.noise, seed)
+            history = load(trace, arguments.noise, seed)
             stops_s = np.arange(BEGIN_S, LAST_S + 1.0, TICK_S)
             since_s = stops_s - FIRST_S - arguments.shift_s
             walk = backtest(
@@ -87,21 +79,30 @@ def share(hits: NDArray[np.bool_], values: Values) -> float:
     return float(hits[np.isfinite(values)].mean())
 
 
-def line(row: dict[str, Any]) -> str:
-    if "reason" in row:
-        return f"{row['trace']:<12} {row['family']:<15} {row['reason']}"
-    return (
-        f"{row['trace']:<12} {row['family']:<15} {row['seed']:>4} {row['wape_60s']:>7.2%} {row['wape_300s']:>7.2%} "
-        f"{row['wape']:>7.2%} {row['wape_below_5_percent']:>5.0%} {row['coverage_p90']:>5.0%} "
-        f"{row['coverage_p95']:>5.0%} {row['maximum_under_by_10_percent']:>6.0%} "
-        f"{row['margin_under_by_10_percent']:>6.0%} {row['maximum_p90_over_provision']:>+6.0%} "
-        f"{1e3 * row['update_s']:>7.2f} {1e3 * row['forecast_s']:>7.2f} {row['fit_s']:>6.2f} {row['state_bytes']:>7}"
-    )
+COLUMNS: Columns = {
+    "trace": "{trace}",
+    "family": "{family}",
+    "seed": "{seed}",
+    "0-60": "{wape_60s:.2%}",
+    "0-300": "{wape_300s:.2%}",
+    "0-900": "{wape:.2%}",
+    "<5%": "{wape_below_5_percent:.0%}",
+    "p90": "{coverage_p90:.0%}",
+    "p95": "{coverage_p95:.0%}",
+    "max": "{maximum_under_by_10_percent:.0%}",
+    "marg.": "{margin_under_by_10_percent:.0%}",
+    "over": "{maximum_p90_over_provision:+.0%}",
+    "upd s": "{update_s:.5f}",
+    "fc s": "{forecast_s:.5f}",
+    "fit s": "{fit_s:.2f}",
+    "bytes": "{state_bytes}",
+    "failed": "{reason}",
+}
 
 
 def parsed() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--traces", nargs="+", choices=TRACES, default=list(TRACES))
+    parser = options(__doc__)
+    parser.add_argument("--traces", nargs="+", choices=TRACES, default=sorted(TRACES))
     parser.add_argument("--families", nargs="+", choices=[*FAMILIES, ENSEMBLE], default=[ENSEMBLE])
     parser.add_argument("--every-s", type=float, default=EVERY_S, help="seconds between origins; 60: every tick is one")
     parser.add_argument("--shift-s", type=float, default=0.0, help="seconds by which all origins lie later")
@@ -109,22 +110,14 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--noise", type=float, default=0.0, help="share of noise to multiply in, for example 0.03")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
     parser.add_argument("--margin", type=float, choices=PROBABILITIES, default=0.8, help="probability of the maximum")
-    parser.add_argument("--json", action="store_true", help="one JSON object per line instead of a table")
     return parser.parse_args()
 
 
 def main() -> int:
     arguments = parsed()
-    if not FOLDER.is_dir():
-        print("the measured traces are not beside this project (../shared/data/workloads)", file=sys.stderr)
+    if not there():
         return 1
-    if not arguments.json:
-        print(
-            f"{'trace':<12} {'family':<15} {'seed':>4} {'0-60':>7} {'0-300':>7} {'0-900':>7} {'<5%':>5} {'p90':>5} "
-            f"{'p95':>5} {'max':>6} {'marg.':>6} {'over':>6} {'upd ms':>7} {'fc ms':>7} {'fit s':>6} {'bytes':>7}"
-        )
-    for row in measured(arguments):
-        print(json.dumps(row) if arguments.json else line(row), flush=True)
+    show(rows_of(arguments), COLUMNS, as_lines=arguments.json)
     return 0
 
 

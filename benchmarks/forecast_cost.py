@@ -29,7 +29,9 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from benchmarks.forecast import FOLDER, TRACES, load
+from benchmarks.forecast import load
+from benchmarks.harness import options
+from benchmarks.measured import TRACES, there
 from perdix.models.forecasting.contract import Workload
 from perdix.models.forecasting.families import ENSEMBLE
 from perdix.models.forecasting.forecaster import Forecaster, fitted
@@ -89,7 +91,7 @@ def daedalus(rates: np.ndarray) -> Any:
 
 def selection(arguments: argparse.Namespace) -> Iterator[dict[str, object]]:
     for trace in arguments.traces:
-        whole = load(FOLDER / TRACES[trace], arguments.noise, 1)
+        whole = load(trace, arguments.noise, 1)
         hour = whole.part(BEGIN_S, BEGIN_S + HOUR)
         train_forecasters(hour.part(0, HOUR // 2))  # imports
         trained, ours_s, ours_wall_s = timed(partial(train_forecasters, hour))
@@ -110,7 +112,7 @@ def selection(arguments: argparse.Namespace) -> Iterator[dict[str, object]]:
 
 def long_history(hours: float) -> Workload:
     """Second-level days: a measured trace again and again, higher by day than by night, with noise."""
-    trace = load(FOLDER / TRACES["advertising"], 0.0, 0).per_s
+    trace = load("advertising", 0.0, 0).per_s
     at_s = np.arange(int(hours * HOUR) + TICKS * TICK_S)
     day = 1.0 + 0.3 * np.sin(2 * np.pi * at_s / 86_400)
     noise = np.random.default_rng(0).normal(1.0, 0.03, len(at_s))
@@ -178,19 +180,17 @@ LINES = {
 
 
 def parsed() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options(__doc__)
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
-    parser.add_argument("--traces", nargs="+", choices=TRACES, default=list(TRACES))
+    parser.add_argument("--traces", nargs="+", choices=TRACES, default=sorted(TRACES))
     parser.add_argument("--noise", type=float, default=0.0, help="share of noise to multiply in, for example 0.03")
     parser.add_argument("--hours", nargs="+", type=int, default=list(HISTORIES_H))
-    parser.add_argument("--json", action="store_true", help="one JSON object per line")
     return parser.parse_args()
 
 
 def main() -> int:
     arguments = parsed()
-    if not FOLDER.is_dir():
-        print("the measured traces are not beside this project (../shared/data/workloads)", file=sys.stderr)
+    if not there():
         return 1
     with threadpool_limits(1):
         for part in arguments.parts:

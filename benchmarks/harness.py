@@ -39,7 +39,7 @@ class _OfARow(Formatter):
     """Takes fields from the keys or attributes of a row; what is not known is a dash."""
 
     def get_value(self, key: int | str, args: Sequence[Any], _: Mapping[str, Any]) -> Any:
-        return args[0][key] if isinstance(args[0], Mapping) else getattr(args[0], str(key))
+        return args[0].get(key) if isinstance(args[0], Mapping) else getattr(args[0], str(key))
 
     def format_field(self, value: Any, format_spec: str) -> str:
         return "-" if value is None else str(super().format_field(value, format_spec))
@@ -75,6 +75,14 @@ def markdown(rows: Iterable[Any], columns: Columns | None = None) -> None:
         print("| " + " | ".join(cells) + " |", flush=True)
 
 
+def show(rows: Iterable[Any], columns: Columns | None = None, *, as_lines: bool) -> None:
+    """Print rows as they come: a line of JSON each, or a table; see :func:`markdown`."""
+    if not as_lines:
+        return markdown(rows, columns)
+    for row in rows:
+        write_json(row, indent=None)
+
+
 def write_json(found: object, indent: int | None = 1) -> None:
     """Print a document; what is no finite number is null."""
     print(json.dumps(plain(found), indent=indent, allow_nan=False), flush=True)
@@ -83,6 +91,10 @@ def write_json(found: object, indent: int | None = 1) -> None:
 def spread(name: str, values: Sequence[float]) -> dict[str, float]:
     """Return the mean, and the standard deviation of samples as ``name_sd``: 0 of one value."""
     return {name: float(np.mean(values)), f"{name}_sd": float(np.std(values, ddof=1)) if len(values) > 1 else 0.0}
+
+
+def geometric_mean(values: Sequence[float]) -> float:
+    return float(np.exp(np.mean(np.log(values))))
 
 
 def grouped(rows: Iterable[Any], key: Callable[[Any], Any]) -> dict[Any, list[Any]]:
@@ -106,3 +118,12 @@ def seconds(work: Callable[[], object], clock: Callable[[], float] = time.perf_c
     began_s = clock()
     work()
     return clock() - began_s
+
+
+def in_turns(works: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
+    """Return how long each work takes, by name, in each of some rounds; in a round each is done once."""
+    times: dict[str, list[float]] = {name: [] for name in works}
+    for _ in range(rounds):
+        for name, work in works.items():
+            times[name].append(seconds(work))
+    return times

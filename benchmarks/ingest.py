@@ -15,7 +15,6 @@ The ratio is perdix's rate over DuckDB's, both the median of the repeats.
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 import tempfile
@@ -26,7 +25,7 @@ from pathlib import Path
 import duckdb
 import numpy as np
 
-from benchmarks.harness import seconds
+from benchmarks.harness import Row, in_turns, markdown, options, write_json
 from perdix.settings.home import Home
 from perdix.telemetry.ingest import ingest
 from perdix.telemetry.lake import Lake
@@ -64,7 +63,7 @@ def write_document(path: Path, seed: int) -> None:
     path.write_text(json.dumps(document, separators=(",", ":")), encoding="utf-8")
 
 
-def measure(files: int, cores: int, repeats: int) -> list[dict[str, float]]:
+def measure(files: int, cores: int, repeats: int) -> list[Row]:
     """Return one row per number of files: 1, 2, 4, ... up to ``files``."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
@@ -88,14 +87,9 @@ def measure(files: int, cores: int, repeats: int) -> list[dict[str, float]]:
                     _fetched, database, f"select count(*), sum(value), max(ts), max(worker) from ({query})"
                 ),
             }
-            times: dict[str, list[float]] = {name: [] for name in works}
-            for repeat in range(repeats + 1):
-                for name, work in works.items():
-                    taken = seconds(work)
-                    if repeat:  # the first one warms up
-                        times[name].append(taken)
             samples = count * SERIES * SAMPLES
-            rates = {name: samples / statistics.median(taken) for name, taken in times.items()}
+            times = in_turns(works, repeats + 1)  # the first one warms up
+            rates = {name: samples / statistics.median(taken[1:]) for name, taken in times.items()}
             rows.append(
                 {
                     "files": count,
@@ -110,23 +104,16 @@ def measure(files: int, cores: int, repeats: int) -> list[dict[str, float]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options(__doc__)
     parser.add_argument("--files", type=int, default=4, help="documents of 1.3 M samples (default 4)")
     parser.add_argument("--cores", type=int, default=2, help="Spark's local cores and DuckDB's threads (default 2)")
     parser.add_argument("--repeats", type=int, default=5, help="repeats after one warm-up (default 5)")
-    parser.add_argument("--json", action="store_true", help="print the rows as JSON")
-    options = parser.parse_args()
-    rows = measure(options.files, options.cores, options.repeats)
-    if options.json:
-        print(json.dumps({"cores": options.cores, "repeats": options.repeats, "rows": rows}, indent=2))
-        return
-    print("files  samples     perdix M/s  duckdb M/s  ratio  duckdb read-only M/s  ratio")
-    for row in rows:
-        print(
-            f"{row['files']:5d}  {row['samples']:10,d}  {row['perdix_samples_per_s'] / 1e6:10.2f}"
-            f"  {row['duckdb_samples_per_s'] / 1e6:10.2f}  {row['ratio']:5.2f}"
-            f"  {row['duckdb_read_samples_per_s'] / 1e6:20.2f}  {row['ratio_to_read_only']:5.2f}"
-        )
+    asked = parser.parse_args()
+    rows = measure(asked.files, asked.cores, asked.repeats)
+    if asked.json:
+        write_json({"cores": asked.cores, "repeats": asked.repeats, "rows": rows})
+    else:
+        markdown(rows)
 
 
 if __name__ == "__main__":

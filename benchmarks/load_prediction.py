@@ -16,15 +16,14 @@ averaged alike. "lead-wise" is the WAPE of all leads together without averaging;
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
+from benchmarks.harness import Columns, Row, geometric_mean, grouped, options, show
+from benchmarks.measured import DATA, there
 from perdix.models.forecasting.contract import Workload
 from perdix.models.forecasting.errors import wape
 from perdix.models.forecasting.forecaster import Forecaster
@@ -36,11 +35,12 @@ from perdix.models.forecasting.seasonal_naive import LastValue
 from perdix.models.forecasting.seasonal_trend import SeasonalTrend
 from perdix.telemetry.window import Values
 
-FOLDER = Path(__file__).resolve().parents[1] / "../shared/data/load-prediction"
+FOLDER = DATA / "load-prediction"
 GRANULARITIES = {"1h": (3600.0, 12), "15min": (900.0, 4), "5min": (300.0, 1)}
 TRAIN_SHARE, WARM_SHARE = 0.8, 0.5
 MEMBERS: tuple[type[Member], ...] = (LastValue, SeasonalTrend, PlainGaussianProcess, LogGaussianProcess, LaggedTrees)
 DAY_S, WEEK_DAYS = 86_400.0, 7
+MEANT = ("ratio_to_best", "ratio_to_best_naive", "lead_wise")
 # WAPE in %, lead-averaged, as published: best of nine methods, GRU, last value
 PUBLISHED: dict[str, dict[str, tuple[float, float, float]]] = {
     "1h": {
@@ -207,54 +207,46 @@ def rows_of(arguments: argparse.Namespace) -> Iterator[dict[str, object]]:
                 yield measured(trace, granularity, shared, arguments.seed)
 
 
-def geometric_mean(rows: list[dict[str, object]], key: str) -> float:
-    return float(np.exp(np.mean(np.log([float(str(row[key])) for row in rows]))))
-
-
-def line(row: dict[str, object]) -> str:
-    return (
-        f"{row['granularity']:<6} {row['set']:<13} {row['ours']:>6.2f} {row['published_best']:>6.2f} "
-        f"{row['ratio_to_best']:>6.3f} {row['published_gru']:>6.2f} {row['last']:>6.2f} "
-        f"{row['ratio_to_best_naive']:>7.3f} "
-        f"{row['lead_wise']:>9.2f} {row['seconds']:>6.0f}"
-    )
+COLUMNS: Columns = {
+    "granularity": "{granularity}",
+    "set": "{set}",
+    "ours": "{ours:.2f}",
+    "best": "{published_best:.2f}",
+    "ratio": "{ratio_to_best:.3f}",
+    "GRU": "{published_gru:.2f}",
+    "last": "{last:.2f}",
+    "/naive": "{ratio_to_best_naive:.3f}",
+    "lead-wise": "{lead_wise:.2f}",
+    "s": "{seconds:.0f}",
+}
 
 
 def parsed() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options(__doc__)
     parser.add_argument("--granularities", nargs="+", choices=GRANULARITIES, default=list(GRANULARITIES))
     parser.add_argument("--sets", nargs="+", choices=PUBLISHED["1h"], default=list(PUBLISHED["1h"]))
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--json", action="store_true", help="one JSON object per line instead of a table")
     return parser.parse_args()
 
 
 def main() -> int:
     arguments = parsed()
-    if not FOLDER.is_dir():
-        print("the measured traces are not beside this project (../shared/data/load-prediction)", file=sys.stderr)
+    if not there(FOLDER):
         return 1
-    if not arguments.json:
-        print(
-            f"{'':<6} {'set':<13} {'ours':>6} {'best':>6} {'ratio':>6} {'GRU':>6} {'last':>6} {'/naive':>7} "
-            f"{'lead-wise':>9} {'s':>6}"
-        )
-    made: dict[str, list[dict[str, object]]] = {}
-    for row in rows_of(arguments):
-        made.setdefault(str(row["granularity"]), []).append(row)
-        print(json.dumps(row) if arguments.json else line(row), flush=True)
-    for granularity, rows in made.items():
-        means = {key: geometric_mean(rows, key) for key in ("ratio_to_best", "ratio_to_best_naive", "lead_wise")}
-        means_row = {
-            "granularity": granularity,
-            "sets": len(rows),
-            **{f"geometric_mean_{key}": value for key, value in means.items()},
-        }
-        print(
-            json.dumps(means_row)
-            if arguments.json
-            else f"{granularity}: " + ", ".join(f"{key} {value:.3f}" for key, value in means.items())
-        )
+    made: list[Row] = []
+
+    def noted() -> Iterator[Row]:
+        for row in rows_of(arguments):
+            made.append(row)
+            yield row
+
+    show(noted(), COLUMNS, as_lines=arguments.json)
+    means = [
+        {"granularity": granularity, "sets": len(rows)}
+        | {f"geometric_mean_{key}": geometric_mean([row[key] for row in rows]) for key in MEANT}
+        for granularity, rows in grouped(made, lambda row: row["granularity"]).items()
+    ]
+    show(means, as_lines=arguments.json)
     return 0
 
 

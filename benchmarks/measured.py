@@ -1,6 +1,6 @@
 """What Daedalus' and Phoebe's authors measured, read from the data pack beside the project.
 
-Belongs here: files, columns, units. Does not belong here: the twin, or any judgement.
+Belongs here: files, columns, units. Does not belong here: any judgement.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from perdix.telemetry.window import Values
+from perdix.twin.workloads import read_trace
 
 DATA = Path(__file__).parents[1] / "../shared/data"
 TRACES = {  # the three that were published with Daedalus: file, and the twin of its job
@@ -29,6 +30,11 @@ def there(folder: Path = DATA) -> bool:
     if not folder.is_dir():
         print(f"{folder}: no measured data; put the data pack beside the project", file=sys.stderr)
     return folder.is_dir()
+
+
+def published(trace: str) -> Values:
+    """Return records/s for every second of one of :data:`TRACES`."""
+    return read_trace(DATA / "workloads" / TRACES[trace][0])
 
 
 @dataclass(frozen=True)

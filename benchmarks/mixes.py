@@ -23,7 +23,6 @@ also run with 0.9 to 1.2 times that: "equal" is what each costs where two per mi
 from __future__ import annotations
 
 import argparse
-import json
 import resource
 import sys
 import time
@@ -35,6 +34,8 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.harness import options, show
+from benchmarks.measured import DATA
 from perdix.models.forecasting.contract import Workload
 from perdix.models.forecasting.damped_trend import DampedTrend
 from perdix.models.forecasting.forecaster import Forecaster
@@ -47,9 +48,8 @@ from perdix.settings.prices import load_prices
 from perdix.telemetry.window import Values
 from perdix.twin.operators.parameters import load_operator, operator_names
 from perdix.twin.operators.physics import true_performance
-from perdix.twin.workloads import Shape, WorkloadSpec, workload
+from perdix.twin.workloads import Shape, WorkloadSpec, read_trace, workload
 
-DATA = Path(__file__).resolve().parents[1] / "../shared/data"
 CORES, MEMORY_MB = (0.6, 1.2, 1.8, 2.4), 256.0
 START, STOP = 0.5, 0.2
 HORIZON, QUANTILE, DAY_S, LONGEST = 12, 0.8, 86_400.0, 1_000
@@ -59,8 +59,6 @@ FORECASTERS: dict[str, tuple[type[Member], ...]] = {
     "perdix": (LastValue, DampedTrend, SeasonalTrend),
     "last-value": (LastValue,),
 }
-
-
 MADE: tuple[Shape, ...] = ("daily", "sine", "step", "spikes")
 
 
@@ -82,7 +80,7 @@ def traces() -> tuple[Trace, ...]:
 
 
 def _by_second(path: Path) -> Trace:
-    per_s = np.loadtxt(path, delimiter=",", skiprows=1)[:, 1]
+    per_s = read_trace(path)
     return _trace(path.stem.split("_")[0], per_s[: len(per_s) // 60 * 60].reshape(-1, 60).mean(axis=1), 60.0, 0.25)
 
 
@@ -313,12 +311,8 @@ def chosen(wanted: argparse.Namespace) -> list[Trace]:
     return [trace for trace in traces() if not wanted.traces or trace.name in wanted.traces]
 
 
-def shown(value: object) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
 def parsed(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options(__doc__)
     what = parser.add_mutually_exclusive_group()
     for name in ("forecast", "large", "near", "tick"):
         what.add_argument(f"--{name}", action="store_true")
@@ -327,7 +321,6 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--operators", nargs="+", choices=operator_names(), default=operator_names())
     parser.add_argument("--workers", type=int, default=16, help="smallest workers that the peak takes")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--json", action="store_true", help="one JSON object per line instead of a table")
     return parser.parse_args(arguments)
 
 
@@ -335,15 +328,7 @@ def main(arguments: list[str] | None = None) -> int:
     wanted = parsed(arguments)
     named = {"forecast": forecast_rows, "large": large_rows, "near": near_rows, "tick": tick_rows}
     rows = next((rows for name, rows in named.items() if getattr(wanted, name)), known_rows)
-    head: list[str] = []
-    for row in rows(wanted):
-        if wanted.json:
-            print(json.dumps(row), flush=True)
-            continue
-        if not head:
-            head = list(row)
-            print("  ".join(head))
-        print("  ".join(f"{shown(row[name]):>{len(name)}}" for name in head), flush=True)
+    show(rows(wanted), as_lines=wanted.json)
     return 0
 
 

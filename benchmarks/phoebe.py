@@ -14,7 +14,7 @@ import numpy as np
 
 from benchmarks.harness import Columns, Row, complain, grouped, markdown, options, seeds_of, spread, write_json
 from benchmarks.measured import DATA, phoebe
-from benchmarks.recovery_floor import with_floors
+from benchmarks.recovery_floor import mean_pct, with_floors
 from perdix.replay.asked import twin_and_trace
 from perdix.replay.campaign import Setup, run_campaign
 from perdix.replay.contenders import contenders
@@ -90,7 +90,7 @@ def measured(job: str) -> Trace:
 
 def _least_error_pct(parameters: TwinParameters, played: Sequence[Played]) -> float | None:
     """Return the error of a predictor that knows all but the random draws; ``None`` where none is judged."""
-    return _mean_pct(
+    return mean_pct(
         [
             floor
             for recovery, floor in with_floors(parameters, played)
@@ -121,9 +121,9 @@ def row_of(job: str, policy: str, outcomes: Sequence[Outcome]) -> Row:
         "recovery_most_s": _taken_s(taken_s, np.max),
         "late": int(np.count_nonzero(taken_s > ALLOWED * TARGET_S)),
         "failures": len(whole),
-        "error_pct": _mean_pct(errors),
+        "error_pct": mean_pct(errors),
         "error_n": len(errors),
-        "error_all_pct": _mean_pct(every),
+        "error_all_pct": mean_pct(every),
         "above_2s_pct": 100.0 * float(np.mean([outcome.share_above_objective for outcome in outcomes])),
         "latency_mean_ms": float(np.mean([outcome.latency_ms.mean for outcome in outcomes])),
         "unprocessed": max(outcome.unprocessed for outcome in outcomes),
@@ -135,11 +135,6 @@ def _taken_s(every_s: Values, figure: Callable[[Values], np.floating]) -> float 
     """Return a figure of recoveries; ``None`` where one without an end makes it endless, and where none is judged."""
     found = float(figure(every_s)) if len(every_s) else NEVER_S
     return found if found < NEVER_S / max(1.0, len(every_s)) else None
-
-
-def _mean_pct(errors: Sequence[float]) -> float | None:
-    """Return the mean in %; ``None`` where nothing was judged."""
-    return 100.0 * float(np.mean(errors)) if errors else None
 
 
 def _recoveries(row: Row) -> str:

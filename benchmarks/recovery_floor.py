@@ -63,6 +63,11 @@ def best_prediction_s(possible_s: Values) -> float:
     return float(ordered[np.searchsorted(weights, weights[-1] / 2.0)])
 
 
+def mean_pct(shares: Sequence[float]) -> float | None:
+    """Return the mean of some shares in percent; ``None`` of none."""
+    return 100.0 * float(np.mean(shares)) if shares else None
+
+
 def _recovered_s(waiting: float, arriving: Values, capacities: Values, standstills_s: Values, speed: Values) -> Values:
     """Return when nothing waits any more, in seconds; at most as long as ``arriving`` is known."""
     asked = waiting + np.cumsum(arriving)

@@ -21,7 +21,7 @@ import numpy as np
 from benchmarks.frontier_check import checked, off
 from benchmarks.harness import Columns, Row, complain, grouped, markdown, options, seeds_of, spread, write_json
 from benchmarks.measured import DATA, TRACES, there
-from benchmarks.recovery_floor import with_floors
+from benchmarks.recovery_floor import mean_pct, with_floors
 from perdix.replay.asked import twin_and_trace
 from perdix.replay.campaign import Campaign, Setup, run_campaign
 from perdix.replay.case import BEST_STATIC
@@ -218,22 +218,18 @@ def recovery_rows(every: Sequence[tuple[Recovery, float | None]]) -> list[Row]:
                 "recoveries": len(mine),
                 "judged": len(judged),
                 "mean_abs_error_pct": 100.0 * float(errors.mean()),
-                "least_abs_error_pct": _mean_pct([floor for _, floor in with_floor]),
+                "least_abs_error_pct": mean_pct([floor for _, floor in with_floor]),
                 "median_abs_error_pct": 100.0 * float(np.median(errors)),
                 "p90_abs_error_pct": 100.0 * float(np.quantile(errors, 0.9)),
-                "within_25_pct_or_3_s_pct": _mean_pct(near),
-                "least_within_pct": _mean_pct([_near(*pair) for pair in with_floor]),
+                "within_25_pct_or_3_s_pct": mean_pct(near),
+                "least_within_pct": mean_pct([_near(*pair) for pair in with_floor]),
                 "median_error_pct": 100.0 * float(np.median(signed)),
                 "mean_predicted_s": float(np.mean([recovery.predicted_s for recovery in judged])),
                 "mean_true_s": float(np.mean([recovery.true_s for recovery in judged])),
-                "observation_error_pct": _mean_pct(seen),
+                "observation_error_pct": mean_pct(seen),
             }
         )
     return rows
-
-
-def _mean_pct(shares: Sequence[float]) -> float | None:
-    return 100.0 * float(np.mean(shares)) if shares else None
 
 
 def _near(recovery: Recovery, error: float) -> bool:

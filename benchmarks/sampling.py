@@ -23,7 +23,7 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
-from benchmarks.harness import Row, grouped, markdown, options, records, seeds_of, write_json
+from benchmarks.harness import Row, geometric_mean, grouped, markdown, options, records, seeds_of, write_json
 from perdix.models.sampling.course import rule_called
 from perdix.models.sampling.rows import OperatorSamples
 from perdix.profiling.sampling import sample_operator
@@ -94,18 +94,19 @@ def results(name: str, seed: int, *, vary: bool = False) -> list[Row]:
     for method, result in found.items():
         model = forest(result, seed)
         predicted = model.predict(x)
-        row = {"operator": name, "method": method, "seed": seed}
-        row |= {
+        row = {
+            "operator": name,
+            "method": method,
+            "seed": seed,
             "samples": len(result.samples),
             "failed": len(result.failed),
             "rmse": _rmse(predicted - reference) / scale,
-        }
-        row |= {
             "mae": float(np.abs(predicted - reference).mean()) / scale,
             "rmse_truth": _rmse(predicted - truth) / scale,
+            "rmse_plane": _rmse(model.predict(plane) - plane_truth) / scale,
+            "core_h": result.core_s / 3600.0,
         }
-        plane_rmse = _rmse(model.predict(plane) - plane_truth) / scale
-        rows.append(row | {"rmse_plane": plane_rmse, "core_h": result.core_s / 3600.0})
+        rows.append(row)
     return rows
 
 
@@ -164,9 +165,7 @@ def main(arguments: list[str] | None = None) -> int:
         f"\nDSA against the best fixed step (figure: error <= {WITHIN}, samples <= {AT_MOST}), and every point again\n"
     )
     markdown(verdicts)
-    error, samples = (
-        float(np.exp(np.mean(np.log([each[name] for each in verdicts])))) for name in ("error", "samples")
-    )
+    error, samples = (geometric_mean([each[name] for each in verdicts]) for name in ("error", "samples"))
     print(f"\ngeometric mean over operators: error x{error:.2f}, samples x{samples:.2f}")
     return 0
 

@@ -8,18 +8,17 @@ of 5,000 jobs opens and reports how its jobs stand (goal: 100).
 
 from __future__ import annotations
 
-import argparse
-import json
 import sqlite3
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.harness import options, write_json
 from benchmarks.tick import champions
+from benchmarks.twin_jobs import job_of
 from perdix.control.champions import FleetChampions, GivenChampions
 from perdix.control.fleet import tick_fleet
 from perdix.control.sources import Reading
@@ -29,8 +28,7 @@ from perdix.control.tick_io import TickIO
 from perdix.models.forecasting.families import ENSEMBLE, families_named
 from perdix.models.registry import FORECAST
 from perdix.replay.run import TwinSource
-from perdix.settings.stream_job import Bounds, PolicySettings, StreamJob
-from perdix.settings.targets import TwinSettings
+from perdix.settings.stream_job import StreamJob
 from perdix.targets.contract import Target
 from perdix.targets.twin import LocalTwinTarget
 from perdix.twin.emission import Scraping
@@ -59,15 +57,6 @@ class Twins:
         for twin in self.twins.values():
             twin.step(seconds)
 
-    def jobs(self) -> list[StreamJob]:
-        """Return their jobs, scaled by perdix."""
-        target = TwinSettings(url="http://in.process")
-        bounds = {name: Bounds(minimum=1, maximum=twin.parameters.workers.maximum) for name, twin in self.twins.items()}
-        return [
-            StreamJob(name=name, bounds=bounds[name], policy=PolicySettings(), target=target, mode="act")
-            for name in self.twins
-        ]
-
     def read(self, job: StreamJob, now_s: float, since_s: float) -> Reading:
         """Return a job's metrics."""
         return self.sources[job.name].read(job, now_s, since_s)
@@ -80,7 +69,8 @@ class Twins:
 def grow(path: Path, names: Sequence[str], hours: float, family: str = ENSEMBLE) -> dict[str, Any]:
     """Tick the twins' jobs for ``hours``; return what of them is stored, in bytes."""
     twins = Twins(names)
-    jobs, store = twins.jobs(), StateStore(f"sqlite:///{path}")
+    jobs = [job_of(twin, name) for name, twin in twins.twins.items()]
+    store = StateStore(f"sqlite:///{path}")
     clock = SimulatedClock(float(START_S + WARM_S))
     families = families_named(family)
     fitted = [champions([name], twin, families).fleet(FORECAST) for name, twin in twins.twins.items()]
@@ -142,19 +132,18 @@ def _bytes_of(connection: sqlite3.Connection, table: str) -> tuple[int, int]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options(__doc__)
     parser.add_argument("--hours", type=float, default=DAY_H)
     parser.add_argument("--twins", nargs="+", default=list(load_twins()), choices=list(load_twins()))
     parser.add_argument("--family", default=ENSEMBLE)
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
+    asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        found = grow(Path(folder) / "state.db", options.twins, options.hours, options.family)
+        found = grow(Path(folder) / "state.db", asked.twins, asked.hours, asked.family)
         found["opened_ms"] = opened_ms(Path(folder) / "many.db")
     found["learned_kb_per_job"] = sum(found["learned_bytes"].values()) / 1e3 / found["jobs"]
     found["mb_per_job_day"] = found["file_bytes"] / 1e6 / found["jobs"] / (found["hours"] / DAY_H)
-    if options.json:
-        json.dump(found, sys.stdout, indent=2)
+    if asked.json:
+        write_json(found)
         return
     print(f"{found['jobs']} jobs, {found['hours']:g} h, {found['rescales']} rescales")
     print(f"learned state: {found['learned_kb_per_job']:.1f} kB per job")

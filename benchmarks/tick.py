@@ -10,12 +10,9 @@ live] [--family ensemble] [--only FAMILY ...] [--processes N] [--store URL] [--j
 
 from __future__ import annotations
 
-import argparse
 import gc
-import json
 import os
 import resource
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -29,7 +26,10 @@ import numpy as np
 import orjson
 
 from benchmarks.decision import decision_ms
-from benchmarks.fleet_server import fleet_server, move_to
+from benchmarks.fleet_server import fleet, move_to
+from benchmarks.harness import options, write_json
+from benchmarks.own_process import serving
+from benchmarks.twin_jobs import job_of
 from perdix.control.champions import ChampionRow, FleetChampions, GivenChampions
 from perdix.control.crew import Crew
 from perdix.control.fleet import tick_fleet
@@ -47,8 +47,7 @@ from perdix.models.forecasting.forecaster import Forecaster
 from perdix.models.forecasting.member import Member
 from perdix.models.registry import FORECAST
 from perdix.replay.run import TwinSource
-from perdix.settings.stream_job import Bounds, PolicySettings, PrometheusSource, StreamJob
-from perdix.settings.targets import TwinSettings
+from perdix.settings.stream_job import PrometheusSource, StreamJob
 from perdix.targets.contract import Guard, Running, Target, unguarded
 from perdix.twin.job import JobTwin
 from perdix.twin.living import SimulatedClock
@@ -125,7 +124,7 @@ class Served:
 @contextmanager
 def in_memory(names: list[str], twin: JobTwin) -> Iterator[Served]:
     held, memory = Instant(twin.scale_out), Memory(TwinSource(twin))
-    jobs = [_job(name, twin, "http://in.process") for name in names]
+    jobs = [job_of(twin, name) for name in names]
 
     def move(now_s: float) -> None:
         twin.step(max(int(now_s) - twin.now_s, 0))
@@ -137,25 +136,16 @@ def in_memory(names: list[str], twin: JobTwin) -> Iterator[Served]:
 
 @contextmanager
 def over_http(names: list[str], twin: JobTwin) -> Iterator[Served]:
-    with fleet_server(TWIN, SEED, START_S, WARM_S) as (url, server), ExitStack() as stack:
+    with serving(fleet, TWIN, SEED, START_S, WARM_S) as (url, server), ExitStack() as stack:
+        asked = {name: PrometheusSource(url=url, selector={"job": name}, scrape_interval_s=5.0) for name in names}
         jobs = [
-            _job(name, twin, url).model_copy(
-                update={
-                    "engine": "canonical",
-                    "prometheus": PrometheusSource(url=url, selector={"job": name}, scrape_interval_s=5.0),
-                }
-            )
+            job_of(twin, name, url).model_copy(update={"engine": "canonical", "prometheus": asked[name]})
             for name in names
         ]
         source, targets = LiveSource(), Targets()
         stack.callback(source.close)
         stack.callback(targets.close)
         yield Served(jobs, source, targets, partial(move_to, url), ReadAhead(source, Hanging()), server)
-
-
-def _job(name: str, twin: JobTwin, url: str) -> StreamJob:
-    bounds = Bounds(minimum=1, maximum=twin.parameters.workers.maximum)
-    return StreamJob(name=name, bounds=bounds, policy=PolicySettings(), target=TwinSettings(url=url), mode="act")
 
 
 SOURCES = {"memory": in_memory, "live": over_http}
@@ -182,7 +172,8 @@ def measure(
         of = champions(names, twin, families)
         io = TickIO(served.source, store, of, served.target_of, ahead=served.ahead)
         before_mib = _resident_mib()
-        crew = stack.enter_context(closing(_crew(url, of, processes)))
+        crew: FleetCrew = Crew(partial(opened, url, of), serve_elsewhere, processes)
+        stack.callback(crew.close)
         if served.ahead is not None:
             io = replace(io, crew=crew)
         stages: dict[str, list[float]] = {}
@@ -218,10 +209,6 @@ def measure(
     return result | {"whole_mib": before_mib + grown_mib}
 
 
-def _crew(url: str, of: GivenChampions, processes: int | None) -> FleetCrew:
-    return Crew(partial(opened, url, of), serve_elsewhere, processes)
-
-
 def _processor_s(server: int | None) -> float:
     """Return the seconds that processors have spent on this process and on those that serve jobs for it."""
     others = [f"/proc/{child.pid}/stat" for child in active_children() if child.pid != server]
@@ -245,25 +232,24 @@ def _resident_mib(process: str = "self") -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options(__doc__)
     parser.add_argument("--jobs", type=int, nargs="+", default=[1, 100, 1_000])
     parser.add_argument("--store", help="SQLAlchemy URL; a SQLite file when left out")
     parser.add_argument("--family", default=ENSEMBLE)
     parser.add_argument("--only", nargs="+", choices=list(FAMILIES), help="the ensemble of these members")
     parser.add_argument("--source", nargs="+", choices=list(SOURCES), default=list(SOURCES))
     parser.add_argument("--processes", type=int, help="that serve live jobs at most; as shipped when left out")
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
-    families = {name: FAMILIES[name] for name in options.only} if options.only else families_named(options.family)
+    asked = parser.parse_args()
+    families = {name: FAMILIES[name] for name in asked.only} if asked.only else families_named(asked.family)
     results: dict[str, dict[int, dict[str, float]]] = {}
-    for source in options.source:
-        for count in options.jobs:
+    for source in asked.source:
+        for count in asked.jobs:
             with tempfile.TemporaryDirectory() as folder:
-                url = options.store or f"sqlite:///{Path(folder) / 'state.db'}"
-                results.setdefault(source, {})[count] = measure(count, url, families, source, options.processes)
+                url = asked.store or f"sqlite:///{Path(folder) / 'state.db'}"
+                results.setdefault(source, {})[count] = measure(count, url, families, source, asked.processes)
     decided_ms = {count: decision_ms(count) for count in DECIDED_AMONG}
-    if options.json:
-        json.dump({**results, "decision_ms": decided_ms}, sys.stdout, indent=2)
+    if asked.json:
+        write_json({**results, "decision_ms": decided_ms})
         return
     for source, counted in results.items():
         for count, result in counted.items():

@@ -6,10 +6,10 @@ measured: ``python -m benchmarks.calibration``.
 
 from __future__ import annotations
 
-import time
 import tracemalloc
 from collections.abc import Callable
 
+from benchmarks.harness import seconds
 from perdix.twin.emission import Scraping, emit
 from perdix.twin.job import JobTwin
 from perdix.twin.parameters import load_twin, load_twins
@@ -21,19 +21,14 @@ START_S = 1_700_000_000
 KEPT_S = 3_600
 
 
-def best_of(work: Callable[[], object], repeats: int = 3) -> float:
-    times_s = []
-    for _ in range(repeats):
-        began = time.perf_counter()
-        work()
-        times_s.append(time.perf_counter() - began)
-    return min(times_s)
+def best_of(work: Callable[[], object]) -> float:
+    return min(seconds(work) for _ in range(3))
 
 
-def in_steps(name: str, step_s: int, seconds: int = SECONDS) -> Callable[[], object]:
+def in_steps(name: str, step_s: int, length_s: int = SECONDS) -> Callable[[], object]:
     def work() -> object:
         twin = JobTwin(load_twin(name), 1, start_s=START_S, scale_out=12)
-        for _ in range(seconds // step_s):
+        for _ in range(length_s // step_s):
             twin.step(step_s)
         return twin
 

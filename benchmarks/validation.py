@@ -16,7 +16,6 @@ validation takes. The import of Great Expectations (once per process) is reporte
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 import tempfile
@@ -30,7 +29,7 @@ import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from benchmarks.harness import seconds
+from benchmarks.harness import in_turns, options, seconds, write_json
 from perdix.assets.expectation_suite import Suite, load_suite
 from perdix.assets.expectations import ExpectationOutcome, run_suite
 from perdix.assets.judged_frames import MOST_ROWS_IN_MEMORY, judged_frame
@@ -143,23 +142,18 @@ def _in_turns(spark: SparkSession, lake: Lake, suite: Suite, repeats: int) -> di
         "suite on Spark": lambda: judged(table(0), 0),
         "aggregate": lambda: aggregate(table(0), now_s),
     }
-    times: dict[str, list[float]] = {name: [] for name in works}
-    for _ in range(repeats + 1):
-        for name, work in works.items():
-            times[name].append(seconds(work))
-    return times
+    return in_turns(works, repeats + 1)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options(__doc__)
     parser.add_argument("--rows", type=int, default=500_000, help="samples of the day, about (default 500,000)")
     parser.add_argument("--cores", type=int, default=2, help="Spark's local cores (default 2)")
     parser.add_argument("--repeats", type=int, default=5, help="warm repeats (default 5)")
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
-    options = parser.parse_args()
-    found = measure(options.rows, options.cores, options.repeats)
-    if options.json:
-        print(json.dumps(found, indent=2))
+    asked = parser.parse_args()
+    found = measure(asked.rows, asked.cores, asked.repeats)
+    if asked.json:
+        write_json(found)
         return
     print(f"{found['rows']:,} samples, {found['cores']} cores; ingest {found['ingest_s']:.2f} s")
     print(f"import of Great Expectations {found['import_s']:.1f} s, once per process")

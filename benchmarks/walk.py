@@ -34,6 +34,8 @@ from benchmarks.export_forms import write_exports
 from benchmarks.storm.episodes import Episode, Player
 from benchmarks.storm.network import Request, Response
 from benchmarks.storm.servers import Servers
+from benchmarks.tick import Instant
+from benchmarks.twin_jobs import job_of
 from perdix.assets.resources import Spark, Workspace
 from perdix.control.champions import Champions
 from perdix.control.fleet import tick_fleet
@@ -42,9 +44,6 @@ from perdix.control.tick_io import TickIO
 from perdix.models.registry import prepare
 from perdix.replay.run import TwinSource
 from perdix.settings.home import PROJECT, Home
-from perdix.settings.stream_job import Bounds, StreamJob
-from perdix.settings.targets import TwinSettings
-from perdix.targets.contract import Running
 from perdix.telemetry.landing import land
 from perdix.twin.emission import Scraping, emit
 from perdix.twin.job import JobTwin
@@ -165,32 +164,14 @@ def _train(home: Home, twin: JobTwin, folder: Path) -> None:
 def _tick(home: Home, twin: JobTwin) -> None:
     """Let the control loop look at the job until it has planned."""
     clock = SimulatedClock(float(twin.now_s))
-    bounds = Bounds(minimum=1, maximum=twin.parameters.workers.maximum)
-    job = StreamJob(name=JOB, bounds=bounds, mode="act", target=TwinSettings(url="http://in.process"))
     known = Champions(home.root / "models", prepare(home))
     with closing(StateStore(f"sqlite:///{home.root / 'state.db'}")) as store:
-        io = TickIO(TwinSource(twin), store, known, lambda _: _Stays(twin.scale_out))
+        io = TickIO(TwinSource(twin), store, known, lambda _: Instant(twin.scale_out))
         for _ in range(TICKS):
             clock.advance(60.0)
             twin.step(60)
             known.refresh(clock.now_s())
-            tick_fleet([job], io, clock, holder="walk")
-
-
-@dataclass
-class _Stays:
-    """A target that runs what it ran."""
-
-    scale_out: int
-
-    def read(self) -> Running:
-        return Running(self.scale_out, None, settled=True)
-
-    def scale(self, *_: Any) -> Running:
-        return self.read()
-
-    def close(self) -> None:
-        """Hold nothing open."""
+            tick_fleet([job_of(twin, JOB)], io, clock, holder="walk")
 
 
 @dataclass

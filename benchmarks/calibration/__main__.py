@@ -6,8 +6,6 @@ The parameters are those of ``conf/twins``; ``docs/twin.md`` says what each figu
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,6 +17,7 @@ from benchmarks import measured
 from benchmarks.calibration import daedalus as calibration_daedalus
 from benchmarks.calibration import phoebe as calibration_phoebe
 from benchmarks.calibration import standstill as calibration_standstill
+from benchmarks.harness import Columns, grouped, markdown, options, write_json
 
 
 @dataclass(frozen=True)
@@ -78,6 +77,16 @@ SOURCES = {
 }
 
 
+COLUMNS: Columns = {
+    "figure": "{name}",
+    "observed": "{observed:,.4g}",
+    "simulated": "{mean:,.4g}",
+    "+-": "{spread:,.2g}",
+    "error": lambda row: f"{row.error:+.1%}" if row.relative else f"{row.error:+.3f}",
+    "in sd": "{deviations:+.1f}",
+}
+
+
 def figures(groups: Iterable[str], seeds: Sequence[int]) -> Iterator[Figure]:
     """Simulate some groups of :data:`GROUPS` and yield their figures."""
     for group in groups:
@@ -87,42 +96,25 @@ def figures(groups: Iterable[str], seeds: Sequence[int]) -> Iterator[Figure]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table, or a JSON document."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.calibration", description=__doc__)
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser = options(__doc__)
     parser.add_argument("--seeds", type=int, default=10, help="how many twins of each kind (default: 10)")
     parser.add_argument("--group", action="append", choices=GROUPS, help="only this group; repeat for more")
-    options = parser.parse_args(arguments)
-    if not measured.DATA.is_dir():
-        print(f"{measured.DATA}: the measured data is not there", file=sys.stderr)
+    asked = parser.parse_args(arguments)
+    if not measured.there():
         return 1
     began_s = time.perf_counter()
-    found = list(figures(options.group or GROUPS, range(1, options.seeds + 1)))
-    if options.json:
+    found = list(figures(asked.group or GROUPS, range(1, asked.seeds + 1)))
+    if asked.json:
         rows = [
             {**asdict(figure), "mean": figure.mean, "spread": figure.spread, "error": figure.error} for figure in found
         ]
-        document = {"schema": "perdix.benchmark.calibration/1", "seeds": options.seeds, "figures": rows}
-        print(json.dumps(document, indent=1))
+        write_json({"schema": "perdix.benchmark.calibration/1", "seeds": asked.seeds, "figures": rows})
         return 0
-    for group, title in GROUPS.items():
-        _show(title, [figure for figure in found if figure.group == group])
-    print(f"\n{options.seeds} seeds, {time.perf_counter() - began_s:.0f} s")
+    for group, mine in grouped(found, lambda figure: figure.group).items():
+        print(f"\n{GROUPS[group]}\n")
+        markdown(mine, COLUMNS)
+    print(f"\n{asked.seeds} seeds, {time.perf_counter() - began_s:.0f} s")
     return 0
-
-
-def _show(title: str, rows: Sequence[Figure]) -> None:
-    if not rows:
-        return
-    print(f"\n{title}\n{'':48} {'observed':>11} {'simulated':>11} {'+-':>9} {'error':>9} {'in sd':>6}")
-    for row in rows:
-        error = f"{row.error:+9.1%}" if row.relative else f"{row.error:+9.3f}"
-        digits = _digits(row.observed)
-        values = f"{row.observed:11,.{digits}f} {row.mean:11,.{digits}f} {row.spread:9,.{digits}f}"
-        print(f"{row.name:48} {values} {error} {row.deviations:+6.1f}")
-
-
-def _digits(value: float) -> int:
-    return 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 3
 
 
 if __name__ == "__main__":

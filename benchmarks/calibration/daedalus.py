@@ -101,20 +101,20 @@ def _one_worker(seen: measured.OneWorker, seed: int) -> measured.OneWorker:
 
     The recorded workload trails (it is a one-minute average), so the larger of workload and throughput arrives.
     """
-    parameters = load_twin("ads")
     seconds = measured.EVERY_S * np.arange(len(seen.cpu))
     before_s = 300
     times_s = np.arange(-before_s, seconds[-1] + 1)
     arrived = np.interp(times_s, seconds, np.maximum(seen.workload_per_s, seen.throughput_per_s))
-    twin = JobTwin(_alike(parameters), seed, scale_out=1, arrivals=arrivals_from(arrived, 0))
+    alike = with_workers(load_twin("ads"), speed_spread=0.0)
+    twin = JobTwin(alike, seed, scale_out=1, arrivals=arrivals_from(arrived, 0))
     twin.step(len(arrived))
     rows = before_s + seconds
     column = twin.history.column
     return measured.OneWorker(
         seen.workload_per_s,
-        _minute_means(column("worker_processed")[:, 0])[rows],
-        _minute_means(column("worker_cpu")[:, 0])[rows],
-        _means(column("latency_p95_ms"), measured.EVERY_S)[rows],
+        means(column("worker_processed")[:, 0], 60)[rows],
+        means(column("worker_cpu")[:, 0], 60)[rows],
+        means(column("latency_p95_ms"), measured.EVERY_S)[rows],
     )
 
 
@@ -128,7 +128,7 @@ def _twelve_workers(samples: int, seed: int) -> tuple[Values, Values]:
 
 
 def _at(rows: NDArray[np.int64], table: Values) -> Values:
-    return np.column_stack([_minute_means(column) for column in table.T])[rows]
+    return np.column_stack([means(column, 60) for column in table.T])[rows]
 
 
 def _mean_cpu(rate_per_s: float, shuffling: float, seed: int) -> float:
@@ -140,16 +140,13 @@ def _mean_cpu(rate_per_s: float, shuffling: float, seed: int) -> float:
     return float(np.nanmean(twin.history.column("worker_cpu", 120)))
 
 
-def _alike(parameters: TwinParameters) -> TwinParameters:
-    workers = Workers(**{**parameters.workers.model_dump(), "speed_spread": 0.0})
+def with_workers(parameters: TwinParameters, **changes: float) -> TwinParameters:
+    """Return a twin whose workers have other properties."""
+    workers = Workers(**{**parameters.workers.model_dump(), **changes})
     return parameters.model_copy(update={"workers": workers})
 
 
-def _minute_means(values: Values) -> Values:
-    return _means(values, 60)
-
-
-def _means(values: Values, seconds: int) -> Values:
+def means(values: Values, seconds: int) -> Values:
     """Return means of the last ``seconds`` values, fewer at the start; shape of ``values``."""
     sums = np.concatenate(([0.0], np.cumsum(np.nan_to_num(values))))
     last = np.arange(1, len(values) + 1)

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks import measured
-from benchmarks.calibration.daedalus import FULL_PER_S, Row
+from benchmarks.calibration.daedalus import FULL_PER_S, Row, means, with_workers
 from perdix.telemetry.window import Values
 from perdix.twin import physics
 from perdix.twin.job import JobTwin
-from perdix.twin.parameters import TwinParameters, Workers, load_twin
+from perdix.twin.parameters import TwinParameters, load_twin
 from perdix.twin.workloads import arrivals_from
 
 TWINS = {"cars": "tsw", "ads": "ysb"}
@@ -159,18 +159,14 @@ def recorded_ms(latency_ms: Values) -> Values:
     """Return latency as Phoebe's metric shows it: the last value while nothing comes out, and a mean of a minute."""
     known = np.where(np.isnan(latency_ms), 0, np.arange(len(latency_ms)))
     held = np.nan_to_num(latency_ms[np.maximum.accumulate(known)])
-    sums = np.concatenate((np.zeros(1), np.cumsum(held)))
-    last = np.arange(1, len(held) + 1)
-    first = np.maximum(last - METRIC_MEAN_S, 0)
-    return np.asarray((sums[last] - sums[first]) / (last - first))
+    return means(held, METRIC_MEAN_S)
 
 
 def of_the_day(job: str) -> TwinParameters:
     """Return the twin of ``cars`` or ``ads`` with the capacity that its static runs had."""
     parameters = load_twin(TWINS[job])
     capacity_per_s = CAPACITY_OF_THE_DAY[job] * parameters.workers.capacity_per_s
-    workers = Workers(**{**parameters.workers.model_dump(), "capacity_per_s": capacity_per_s})
-    return parameters.model_copy(update={"workers": workers})
+    return with_workers(parameters, capacity_per_s=capacity_per_s)
 
 
 # ---- what is read off a run, measured or simulated -------------------------------------------------------------------

@@ -16,18 +16,18 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from benchmarks.harness import Row
+from benchmarks.own_process import serving
 from benchmarks.scan.past import BEGIN_S, DAY_S, HOUR_S
 from benchmarks.scan.prepared import kept_in, prepare, truth
-from benchmarks.scan.server import serving
+from benchmarks.scan.server import answering
 from benchmarks.zoo.jobs import TRACE, kind_of
 from benchmarks.zoo.traces import available
 from perdix.cli.output import number, table
 from perdix.replay.side_by_side import Raised, Task, side_by_side
 from perdix.settings.home import Home
 
-Row = dict[str, Any]
 WITHIN = 1  # worker
 
 
@@ -65,7 +65,7 @@ def _scanned(files: Sequence[Path], asked: argparse.Namespace) -> tuple[Row, Too
     """Run the command as a user does, and return its document and how long it took, start included."""
     end_s = BEGIN_S + asked.days * DAY_S
     shift_s = (time.time() - end_s) // HOUR_S * HOUR_S
-    with serving(files, shift_s) as url:
+    with serving(answering, files, shift_s) as (url, _):
         command = [sys.executable, "-m", "perdix.cli.main", "scan", url, "--days", f"{asked.days:g}", "--json"]
         began_s, before_s = time.perf_counter(), _cpu_s()
         done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -6,8 +6,8 @@ import hashlib
 import json
 import pickle
 from pathlib import Path
-from typing import Any
 
+from benchmarks.harness import Row
 from benchmarks.scan import past
 from benchmarks.scan.past import BEGIN_S, DAY_S, answers, asked_of, job_of
 from benchmarks.zoo import traces
@@ -17,8 +17,6 @@ from perdix.replay.best_static import best_static
 from perdix.replay.case import BEST_STATIC, Case, Contender
 from perdix.replay.side_by_side import Tell
 from perdix.settings.stream_job import Bounds, Objectives, PolicySettings
-
-Row = dict[str, Any]
 
 
 def kept_in(folder: Path, days: float) -> Path:

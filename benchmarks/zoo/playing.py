@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from benchmarks.frontier_plan import played as play_plan
 from benchmarks.measured import DATA
 from benchmarks.zoo.contenders import BEST_STATIC
 from benchmarks.zoo.coverage import Witness
 from benchmarks.zoo.jobs import ZooJob, draw
-from benchmarks.zoo.results import Key, Results
+from benchmarks.zoo.results import Key, Results, Row
 from perdix.replay.best_static import best_static
 from perdix.replay.campaign import frontier_of
 from perdix.replay.case import Case
@@ -24,8 +23,6 @@ from perdix.replay.outcome import Played
 from perdix.replay.run import fresh_twin, job_of, play
 from perdix.replay.side_by_side import Tell
 from perdix.twin.job import JobTwin
-
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.harness import geometric_mean
 from benchmarks.zoo import coverage
 from benchmarks.zoo.contenders import BEST_STATIC
 from benchmarks.zoo.jobs import CALM
@@ -184,4 +185,4 @@ def _mean(values: Sequence[float]) -> float | None:
 
 
 def _geometric(values: Sequence[float]) -> float | None:
-    return float(np.exp(np.mean(np.log(values)))) if values else None
+    return geometric_mean(values) if values else None
