@@ -18,16 +18,17 @@ import os
 import pstats
 import resource
 import statistics
-import sys
 import tempfile
 import time
 import warnings
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 
+from benchmarks.harness import options, write_json
 from benchmarks.many_jobs import job_names, write_fleet_lake
 from perdix.assets.kept_answers import read_answer
 from perdix.assets.resources import Workspace
@@ -42,34 +43,34 @@ ASSETS = [dg.AssetKey("forecast_candidates"), dg.AssetKey("forecast_champions")]
 PROFILED = 10  # jobs
 
 
-def prepare(root: Path, options: argparse.Namespace) -> tuple[Workspace, dict[str, list[str]]]:
+def prepare(root: Path, asked: argparse.Namespace) -> tuple[Workspace, dict[str, list[str]]]:
     """Return a workspace with its lake written (or linked), and which jobs are broken how."""
     home = Home(root).make()
     conf = root / "conf"
     conf.mkdir()
     for name in ("queries", "expectations", "twins", "dagster.yaml"):
         (conf / name).symlink_to(PROJECT / "conf" / name)
-    training = f"forecast_families: [{', '.join(options.families)}], thorough_families: []"
-    (conf / "perdix.yaml").write_text(f"spark: {{master: 'local[{options.cores}]'}}\ntraining: {{{training}}}\n")
+    training = f"forecast_families: [{', '.join(asked.families)}], thorough_families: []"
+    (conf / "perdix.yaml").write_text(f"spark: {{master: 'local[{asked.cores}]'}}\ntraining: {{{training}}}\n")
     os.environ["PERDIX_CONF"] = str(conf)
-    if options.lake is None:
-        broken = write_fleet_lake(Lake(home.lake), options.jobs, options.days, options.seed)
+    if asked.lake is None:
+        broken = write_fleet_lake(Lake(home.lake), asked.jobs, asked.days, asked.seed)
     else:
-        broken = _kept_lake(options)
-        home.lake.symlink_to(options.lake.resolve())
+        broken = _kept_lake(asked)
+        home.lake.symlink_to(asked.lake.resolve())
     return Workspace(home=str(root), conf=str(conf)), broken
 
 
-def _kept_lake(options: argparse.Namespace) -> dict[str, list[str]]:
-    about = options.lake / "about.json"
-    wanted = {"jobs": options.jobs, "days": options.days, "seed": options.seed}
+def _kept_lake(asked: argparse.Namespace) -> dict[str, list[str]]:
+    about = asked.lake / "about.json"
+    wanted = {"jobs": asked.jobs, "days": asked.days, "seed": asked.seed}
     if not about.exists():
-        options.lake.mkdir(parents=True, exist_ok=True)
-        broken = write_fleet_lake(Lake(options.lake), options.jobs, options.days, options.seed)
+        asked.lake.mkdir(parents=True, exist_ok=True)
+        broken = write_fleet_lake(Lake(asked.lake), asked.jobs, asked.days, asked.seed)
         about.write_text(json.dumps({**wanted, "broken": broken}))
     found = json.loads(about.read_text())
     if {name: found[name] for name in wanted} != wanted:
-        raise SystemExit(f"{options.lake} was made otherwise: {found}; remove it")
+        raise SystemExit(f"{asked.lake} was made otherwise: {found}; remove it")
     return dict(found["broken"])
 
 
@@ -114,13 +115,13 @@ def _event_seconds(instance: dg.DagsterInstance, run_id: str) -> dict[str, float
     return spent
 
 
-def report(outcome: dict[str, Any], workspace: Workspace, options: argparse.Namespace, broken: dict[str, Any]) -> None:
+def report(outcome: dict[str, Any], workspace: Workspace, asked: argparse.Namespace, broken: dict[str, Any]) -> None:
     folder = workspace.paths().trainings / "perdix-forecast"
-    answers = {job: read_answer(folder, job) or {} for job in job_names(options.jobs)}
+    answers = {job: read_answer(folder, job) or {} for job in job_names(asked.jobs)}
     trained = [answer for answer in answers.values() if not answer.get("error")]
     states = [len(answer["result"]["state"] or "") for answer in trained]
     outcome |= {
-        "jobs_per_s": options.jobs / outcome["total_s"],
+        "jobs_per_s": asked.jobs / outcome["total_s"],
         "job_s": _spread([answer["seconds"] for answer in trained]),
         "job_cpu_s": _spread([answer["cpu_s"] for answer in trained]),
         "state_kb": _spread([size / 1e3 for size in states]),
@@ -133,25 +134,21 @@ def report(outcome: dict[str, Any], workspace: Workspace, options: argparse.Name
         "mlflow_mb": sum(path.stat().st_size for path in workspace.paths().mlflow_artifacts.rglob("*.parquet")) / 1e6,
         "dagster_mb": sum(path.stat().st_size for path in workspace.paths().dagster.rglob("*.db")) / 1e6,
     }
-    if options.json:
-        json.dump(outcome, sys.stdout, indent=2, default=str)
+    if asked.json:
+        write_json(outcome)
         return
     candidates, champions = outcome["candidates"], outcome["champions"]
     print(
-        f"\n{options.jobs} jobs, {options.days} days of one-minute workload, {options.cores} core(s), families: "
-        f"{', '.join(options.families)}\n{outcome['total_s']:.0f} s together, {outcome['jobs_per_s']:.2f} jobs/s; "
+        f"\n{asked.jobs} jobs, {asked.days} days of one-minute workload, {asked.cores} core(s), families: "
+        f"{', '.join(asked.families)}\n{outcome['total_s']:.0f} s together, {outcome['jobs_per_s']:.2f} jobs/s; "
         f"{candidates['jobs_failed']} failed, {champions['promoted']} promoted\n"
     )
     print("by the clock, s")
-    for name, seconds in candidates["clock_s"].items():
-        print(f"  candidates: {name:<24} {seconds:8.1f}")
-    for name, seconds in champions["stages_s"].items():
-        print(f"  champions: {name:<25} {seconds:8.1f}")
-    for name, seconds in outcome["dagster_s"].items():
-        print(f"  Dagster: partitions {name:<16} {seconds:8.1f}")
+    _print_seconds("candidates: ", candidates["clock_s"])
+    _print_seconds("champions: ", champions["stages_s"])
+    _print_seconds("Dagster: partitions ", outcome["dagster_s"])
     print(f"in Spark's tasks, s of all jobs together ({candidates['cpu_seconds']:.0f} s of a processor)")
-    for name, seconds in candidates["stages_s"].items():
-        print(f"  {name:<36} {seconds:8.1f}")
+    _print_seconds("", candidates["stages_s"])
     for title, name in (("a job, s", "job_s"), ("a job, s of a processor", "job_cpu_s"), ("state, kB", "state_kb")):
         print(f"{title}: " + ", ".join(f"{key} {value:.2f}" for key, value in outcome[name].items()))
     sizes = {"fleet table": "mlflow_mb", "Dagster's log": "dagster_mb", "driver's memory": "driver_mb"}
@@ -162,12 +159,17 @@ def report(outcome: dict[str, Any], workspace: Workspace, options: argparse.Name
         print(f"  {kind:<16} {became[:200]}")
 
 
+def _print_seconds(of: str, seconds: Mapping[str, float]) -> None:
+    for name, taken_s in seconds.items():
+        print(f"  {of + name:<36} {taken_s:8.1f}")
+
+
 def _spread(values: list[float]) -> dict[str, float]:
     ordered = sorted(values)
     return {"median": statistics.median(ordered), "p90": ordered[int(0.9 * (len(ordered) - 1))], "most": ordered[-1]}
 
 
-def profile(lake: Path, options: argparse.Namespace) -> None:
+def profile(lake: Path, asked: argparse.Namespace) -> None:
     """Print where the time of some sound jobs goes, all in this process."""
     settings = TrainingSettings()
 
@@ -175,7 +177,7 @@ def profile(lake: Path, options: argparse.Namespace) -> None:
         return {
             "job": job,
             "lake": str(lake),
-            "families": options.families,
+            "families": asked.families,
             "history_days": settings.history_days,
             "horizon_s": settings.horizon_s,
             "seed": settings.seed,
@@ -184,7 +186,7 @@ def profile(lake: Path, options: argparse.Namespace) -> None:
             "pictures": False,
         }
 
-    jobs = [job for job in job_names(options.jobs) if job[-1] != "9"][: PROFILED + 1]  # the nines may be broken
+    jobs = [job for job in job_names(asked.jobs) if job[-1] != "9"][: PROFILED + 1]  # the nines may be broken
     training_tasks.train_forecast(key(jobs[0]))  # imports
     profiler, began_s = cProfile.Profile(time.process_time), time.process_time()
     for job in jobs[1:]:
@@ -196,7 +198,7 @@ def profile(lake: Path, options: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options(__doc__)
     parser.add_argument("--jobs", type=int, default=1_000)
     parser.add_argument("--days", type=int, default=7)
     parser.add_argument("--cores", type=int, default=2, help="Spark's local cores")
@@ -205,18 +207,17 @@ def main() -> None:
     parser.add_argument("--lake", type=Path, help="keep the lake here, and use it again")
     parser.add_argument("--again", action="store_true", help="train a second time: champions are challenged")
     parser.add_argument("--profile", action="store_true", help="only where the time of a job goes")
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
+    asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        workspace, broken = prepare(Path(folder), options)
-        if options.profile:
-            profile(workspace.lake().root, options)
+        workspace, broken = prepare(Path(folder), asked)
+        if asked.profile:
+            profile(workspace.lake().root, asked)
             return
-        jobs = job_names(options.jobs)
+        jobs = job_names(asked.jobs)
         with runs.instance(workspace.paths()) as instance:
             instance.add_dynamic_partitions("stream_jobs", jobs)
-            for _ in range(2 if options.again else 1):
-                report(run(workspace, jobs, instance), workspace, options, broken)
+            for _ in range(2 if asked.again else 1):
+                report(run(workspace, jobs, instance), workspace, asked, broken)
 
 
 if __name__ == "__main__":

@@ -4,39 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TypedDict
 
 import numpy as np
 
 from benchmarks.frontier_plan import played, without_luck
+from benchmarks.harness import Row
 from perdix.replay.campaign import Setup, frontier_of
 from perdix.replay.frontier.curve import REPORTED_AT
 
 LUCK = {True: "as it is", False: "without luck"}
 
 
-class Checked(TypedDict):
-    """One plan: workers on average, the share of seconds that are late in percent, and what the figure of it would be.
-
-    ``of_frontier`` is what luck alone costs: the plan knows everything else.
-    """
-
-    trace: str
-    peak: float
-    seed: int
-    twin: str
-    said_late_pct: float
-    late_pct: float
-    said_workers: float
-    workers: float
-    of_frontier: float
-
-
-def checked(name: str, peak: float, setup: Setup) -> Iterator[Checked]:
+def checked(name: str, peak: float, setup: Setup) -> Iterator[Row]:
     """Yield the plans that come nearest to the shares at which the frontier is reported, of every seed.
 
     They are played on the twin as it is, whose keys fall and whose restarts take as luck has it, and on one without
     that luck: there everything comes out as it is said, but for the seconds of work that each restart does again.
+    ``of_frontier`` is what luck alone costs: the plan knows everything else.
     """
     for with_luck in (True, False):
         parameters = setup.parameters if with_luck else without_luck(setup.parameters)
@@ -60,7 +44,7 @@ def checked(name: str, peak: float, setup: Setup) -> Iterator[Checked]:
                 }
 
 
-def off(rows: Sequence[Checked]) -> str:
+def off(rows: Sequence[Row]) -> str:
     """Return in words how far what was said of some plans is off."""
     workers = np.array([row["workers"] / row["said_workers"] - 1.0 for row in rows])
     late = np.array([row["late_pct"] - row["said_late_pct"] for row in rows])

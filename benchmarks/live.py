@@ -19,10 +19,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 from ruamel.yaml import YAML
 
+from perdix.cli.output import console, table
 from perdix.replay.pictures import draw
 from perdix.settings.home import CONF_VARIABLE, HOME_VARIABLE, PROJECT, Home
 from perdix.settings.stream_job import Bounds, Objectives
@@ -35,7 +34,6 @@ from testbed.settings import Testbed
 
 TRAINED = " (trained)"
 UNTRAINED = ("static", "hpa", "flink-autoscaler", "ds2-global")  # nothing that is learned from exports helps these
-console = Console(width=None if sys.stdout.isatty() else 170)
 
 
 def main(
@@ -85,10 +83,10 @@ def main(
                 if before is None or before.conditions != conditions:
                     if trained:
                         _train(home, folder, testbed.job, horizon_s)
-                    cluster = Cluster(Layout(folder / "testbed"), testbed, _say)
+                    cluster = Cluster(Layout(folder / "testbed"), testbed, console.print)
                     ran = run(
                         cluster, one, workload, home, Scaled(bounds, objectives, start),
-                        exports=folder / "exports" / file, repeat=repeat, say=_say,
+                        exports=folder / "exports" / file, repeat=repeat, say=console.print,
                     )  # fmt: skip
                     keep(folder, file, _called(ran, one, trained=trained), conditions)
                     before = kept(folder, file)
@@ -103,7 +101,7 @@ def main(
         courses=True,
     )
     console.print(f"machine: {os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}")
-    console.print(f"results and {len(pictures)} pictures: {folder}", highlight=False, soft_wrap=True)
+    console.print(f"results and {len(pictures)} pictures: {folder}", soft_wrap=True)
 
 
 def _show(found: list[Kept]) -> None:
@@ -111,23 +109,25 @@ def _show(found: list[Kept]) -> None:
         "policy", "worker-s", "workers", "rescales", "p50 ms", "p95 ms", "above objective", "max lag", "lag at end",
         "recoveries, s (predicted)",
     )  # fmt: skip
-    table = Table(*columns)
+    rows = []
     for replay in found:
         outcome = replay.played.outcome
         recoveries = [f"{_s(each.observed_s)} ({_s(each.predicted_s)})" for each in outcome.recoveries]
-        table.add_row(
-            outcome.policy,
-            f"{outcome.worker_s:,.0f}",
-            f"{outcome.average_workers:.2f}",
-            str(outcome.rescales),
-            f"{replay.latency_ms[0]:,.0f}",
-            f"{replay.latency_ms[1]:,.0f}",
-            f"{outcome.share_above_objective:.1%}",
-            f"{outcome.lag_maximum_records:,.0f}",
-            f"{outcome.lag_at_end_records:,.0f}",
-            ", ".join(recoveries),
+        rows.append(
+            [
+                outcome.policy,
+                f"{outcome.worker_s:,.0f}",
+                f"{outcome.average_workers:.2f}",
+                outcome.rescales,
+                f"{replay.latency_ms[0]:,.0f}",
+                f"{replay.latency_ms[1]:,.0f}",
+                f"{outcome.share_above_objective:.1%}",
+                f"{outcome.lag_maximum_records:,.0f}",
+                f"{outcome.lag_at_end_records:,.0f}",
+                ", ".join(recoveries),
+            ]
         )
-    console.print(table)
+    table("", columns, rows)
 
 
 def _s(seconds: float | None) -> str:
@@ -146,7 +146,7 @@ def _train(home: Home, folder: Path, job: str, horizon_s: float) -> None:
     environment: dict[str, Any] = {**os.environ, HOME_VARIABLE: str(home.root), CONF_VARIABLE: str(conf)}
     ingested = [["ingest", str(exports), "--job", job] for exports in sorted((folder / "exports").iterdir())]
     for words in [*ingested, ["train", "--job", job]]:
-        _say(f"perdix {' '.join(words)}")
+        console.print(f"perdix {' '.join(words)}")
         subprocess.run([program, *words], env=environment, check=True)
 
 
@@ -158,10 +158,6 @@ def _conf(folder: Path, horizon_s: float) -> Path:
     settings["training"]["horizon_s"] = horizon_s
     yaml.dump(settings, folder / "perdix.yaml")
     return folder
-
-
-def _say(line: str) -> None:
-    console.print(line, highlight=False)
 
 
 if __name__ == "__main__":

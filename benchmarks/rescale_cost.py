@@ -22,7 +22,6 @@ import contextlib
 import json
 import os
 import platform
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -32,9 +31,9 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.console import Console
-from rich.table import Table
 
+from benchmarks.harness import grouped
+from perdix.cli.output import console, table
 from perdix.settings.targets import FlinkSettings
 from perdix.targets.flink.target import FlinkTarget
 from perdix.telemetry import metrics
@@ -50,7 +49,6 @@ COVERED_S = 45.0  # in which every word has come
 LOOK_S = 0.1
 PATIENCE_S = 240.0
 CALM_S = 3  # seconds in a row in which no more waits than usual
-console = Console(width=None if sys.stdout.isatty() else 170)
 
 
 @dataclass(frozen=True)
@@ -138,7 +136,7 @@ def _perdix(job: Job, scale_out: int) -> None:
         target.read()
         note = target.scale(scale_out, "rescale").note
     if note:
-        _say(note)
+        console.print(note)
 
 
 WAYS: dict[str, Callable[[Job, int], None]] = {"request": _request, "first": _first, "last": _last, "perdix": _perdix}
@@ -187,7 +185,7 @@ def main(
                 for cost in _measured(testbed, due, state_mb, pair, per_s, folder):
                     costs.append(cost)
                     _keep(file, conditions, costs)
-                    _say(f"{cost}")
+                    console.print(f"{cost}")
             found += [cost for cost in costs if cost.way in group]
     _show(found, per_s)
     console.print(f"machine: {os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}")
@@ -211,13 +209,13 @@ def _measured(
     testbed: Testbed, due: Sequence[tuple[str, int]], state_mb: int, pair: Sequence[int], per_s: int, folder: Path
 ) -> Iterator[Cost]:
     words = ("--shape", "constant", "--peak-per-s", str(per_s), "--noise", "0", "--vocabulary", str(WORDS))
-    cluster = Cluster(Layout(folder / "testbed"), testbed, _say)
+    cluster = Cluster(Layout(folder / "testbed"), testbed, console.print)
     with contextlib.ExitStack() as stack:
         stack.callback(cluster.down)
         cluster.up()
         arriving = loading(cluster, Workload("constant", words, 86_000))
         stack.callback(arriving.kill)
-        _say(f"{state_mb} MB: {COVERED_S:.0f} s until the state is there")
+        console.print(f"{state_mb} MB: {COVERED_S:.0f} s until the state is there")
         cluster.limit(testbed.worker_names(), testbed.boot_cores)
         time.sleep(COVERED_S)
         begin(cluster, pair[0])
@@ -314,36 +312,30 @@ def _keep(file: Path, conditions: dict[str, Any], costs: Sequence[Cost]) -> None
 
 
 def _show(costs: Sequence[Cost], per_s: int) -> None:
-    table = Table(
+    columns = (
         "state MB", "asked after s", "way", "rescales", "until it stops, s", "standstill, s", "read again",
         "nothing waits, s",
-        title=f"median, p90, max; {per_s} records/s",
     )  # fmt: skip
-    cells: dict[tuple[int, int, str], list[Cost]] = {}
-    for cost in costs:
-        cells.setdefault((cost.state, cost.since_s, cost.way), []).append(cost)
-    for (_, since_s, way), found in sorted(cells.items()):
-        size = np.median([rescale.state_mb for rescale in found])
-        table.add_row(
-            f"{size:,.0f}",
-            str(since_s),
+    by_way = grouped(costs, lambda cost: (cost.state, cost.since_s, cost.way))
+    rows = [
+        [
+            f"{np.median([rescale.state_mb for rescale in found]):,.0f}",
+            since_s,
             way,
-            str(len(found)),
+            len(found),
             _spread([rescale.waited_s for rescale in found]),
             _spread([rescale.standstill_s for rescale in found]),
             _spread([rescale.again for rescale in found], digits=0),
             _spread([PATIENCE_S if rescale.nothing_waits_s is None else rescale.nothing_waits_s for rescale in found]),
-        )
-    console.print(table)
+        ]
+        for (_, since_s, way), found in sorted(by_way.items())
+    ]
+    table(f"median, p90, max; {per_s} records/s", columns, rows)
 
 
 def _spread(values: Sequence[float], digits: int = 1) -> str:
     median, p90 = np.quantile(values, [0.5, 0.9])
     return ", ".join(f"{value:,.{digits}f}" for value in (median, p90, max(values)))
-
-
-def _say(line: str) -> None:
-    console.print(line, highlight=False)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ So both ways are gone in which perdix rescales Flink (decision 44).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.storm.deployment import Deployment, State
@@ -98,27 +98,34 @@ def _bad(deployment: Deployment | Flow, what: str) -> bool:
 
 def _job(deployment: Deployment, state: State) -> dict[str, Any]:
     twin = deployment.twin
-    running = state.running if twin.settled else 0
-    vertices = [
-        {
-            "id": vertex,
-            "name": called,
-            "parallelism": state.running,
-            "maxParallelism": 128,
-            "status": "RUNNING",
-            "tasks": {"RUNNING": running, "CREATED": 0},
-        }
-        for vertex, called in VERTICES.items()
-    ]
     since_s = twin.outages[-1].end_s if twin.outages else twin.now_s - LONG_S
+    vertices = {vertex: (called, state.running) for vertex, called in VERTICES.items()}
+    return shown_job(deployment, since_s, vertices, [{"id": vertex} for vertex in VERTICES])
+
+
+def shown_job(
+    deployment: Deployment | Flow, since_s: float, vertices: Mapping[str, tuple[str, int]], nodes: Sequence[Any]
+) -> dict[str, Any]:
+    """Return the job as it is shown; ``vertices``: id -> name and parallelism, ``nodes``: of its plan."""
+    twin = deployment.twin
     return {
         "jid": JID,
         "name": deployment.place.job.name,
         "state": "RUNNING" if twin.settled else "RESTARTING",
         "now": 1_000 * twin.now_s,
         "timestamps": {"RUNNING": 1_000 * since_s},
-        "vertices": vertices,
-        "plan": {"jid": JID, "nodes": [{"id": vertex} for vertex in VERTICES]},
+        "vertices": [
+            {
+                "id": vertex,
+                "name": called,
+                "parallelism": count,
+                "maxParallelism": 128,
+                "status": "RUNNING",
+                "tasks": {"RUNNING": count if twin.settled else 0, "CREATED": 0},
+            }
+            for vertex, (called, count) in vertices.items()
+        ],
+        "plan": {"jid": JID, "nodes": nodes},
     }
 
 

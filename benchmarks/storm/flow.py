@@ -21,7 +21,7 @@ from benchmarks.storm.climate import (
 )
 from benchmarks.storm.deployment import Change, Shown
 from benchmarks.storm.faults import Fault
-from benchmarks.storm.flink_face import JID, JOB, Answer, cluster_or_checkpoint, missing
+from benchmarks.storm.flink_face import JOB, Answer, cluster_or_checkpoint, missing, shown_job
 from perdix.settings.stream_job import Bounds, Objectives, StreamJob
 from perdix.settings.targets import FlinkSettings
 from perdix.telemetry.window import Values
@@ -200,28 +200,10 @@ def of_flow(flow: Flow, state: FlowState, request: tuple[str, str, str, Any], as
 
 
 def _job(flow: Flow, state: FlowState) -> dict[str, Any]:
-    twin = flow.twin
-    vertices = [
-        {
-            "id": IDS[name],
-            "name": name,
-            "parallelism": count,
-            "maxParallelism": 128,
-            "status": "RUNNING",
-            "tasks": {"RUNNING": count if twin.settled else 0},
-        }
-        for name, count in state.running.items()
-    ]
-    feeds = {name: [{"id": IDS[up], "ship_strategy": "HASH"}] for up, name in twin.graph.edges}
-    return {
-        "jid": JID,
-        "name": FLOW,
-        "state": "RUNNING" if twin.settled else "RESTARTING",
-        "now": 1_000 * twin.now_s,
-        "timestamps": {"RUNNING": 1_000 * twin.started_s},
-        "vertices": vertices,
-        "plan": {"jid": JID, "nodes": [{"id": IDS[name], "inputs": feeds.get(name, [])} for name in IDS]},
-    }
+    feeds = {name: [{"id": IDS[up], "ship_strategy": "HASH"}] for up, name in flow.twin.graph.edges}
+    vertices = {IDS[name]: (name, count) for name, count in state.running.items()}
+    nodes = [{"id": IDS[name], "inputs": feeds.get(name, [])} for name in IDS]
+    return shown_job(flow, flow.twin.started_s, vertices, nodes)
 
 
 def _subtasks(flow: Flow, name: str) -> list[dict[str, Any]]:

@@ -74,6 +74,11 @@ def _patched(owner: Any, name: str, *new: Any, **how: Any) -> Iterator[Wrap]:
         yield lambda target: target
 
 
+def _in_place_of(owner: Any, name: str) -> Callable[[Callable[..., Any]], Callable[[], AbstractContextManager[Wrap]]]:
+    """Make a plant of what then stands in place of a part of the product."""
+    return lambda planted: lambda: _patched(owner, name, planted)
+
+
 @contextmanager
 def another_key() -> Iterator[Wrap]:
     """Let each retry use another key."""
@@ -94,31 +99,20 @@ def lease_not_renewed() -> Iterator[Wrap]:
         yield wrap
 
 
-def outcome_not_stored() -> AbstractContextManager[Wrap]:
-    """Let nobody store what became of a decision."""
-    return _patched(state_ledger, "_moved", return_value=True)
-
-
-def any_window() -> AbstractContextManager[Wrap]:
+@_in_place_of(observe, "assess")
+def any_window(*given: Any) -> Quality:
     """Let any window do to decide on that has a sample, however few or old they are."""
-
-    def content(*given: Any) -> Quality:
-        found = assess(*given)
-        return replace(found, ok=True, blind=False, problems=()) if found.age_s < float("inf") else found
-
-    return _patched(observe, "assess", content)
+    found = assess(*given)
+    return replace(found, ok=True, blind=False, problems=()) if found.age_s < float("inf") else found
 
 
-def nothing_seen_raises() -> AbstractContextManager[Wrap]:
+@_in_place_of(observe, "assess")
+def nothing_seen_raises(*given: Any) -> Quality:
     """Let a job's tick fail where its metrics show nothing."""
-
-    def assessed(*given: Any) -> Quality:
-        found = assess(*given)
-        if found.blind:
-            raise ValueError("planted: there must be metrics")
-        return found
-
-    return _patched(observe, "assess", assessed)
+    found = assess(*given)
+    if found.blind:
+        raise ValueError("planted: there must be metrics")
+    return found
 
 
 @contextmanager
@@ -176,24 +170,13 @@ def jobs_left_out() -> AbstractContextManager[Wrap]:
     return _patched(Process, "tick", lambda process, _, heartbeat: tick(process, (), heartbeat))
 
 
-def boots_alike() -> AbstractContextManager[Wrap]:
-    """Let each boot of a machine have the name of the one before."""
-    return _patched(Process, "boot", "kernel:1")
+_refresh = Champions.refresh
 
 
-def never_taken_over() -> AbstractContextManager[Wrap]:
-    """Let nobody take a lease of another boot, however long it is watched."""
-    return _patched(lease, "_watched_long_enough", return_value=False)
-
-
-def mlflow_asked_once() -> AbstractContextManager[Wrap]:
+@_in_place_of(Champions, "refresh")
+def mlflow_asked_once(champions: Champions, now_s: float) -> tuple[str, ...]:
     """Let nobody ask MLflow again once it failed."""
-    refresh = Champions.refresh
-
-    def asked(champions: Champions, now_s: float) -> tuple[str, ...]:
-        return tuple(champions._notes()) or refresh(champions, now_s)
-
-    return _patched(Champions, "refresh", asked)
+    return tuple(champions._notes()) or _refresh(champions, now_s)
 
 
 @contextmanager
@@ -217,36 +200,27 @@ def mlflow_waited_for() -> Iterator[Wrap]:
         yield lambda target: target
 
 
-def rows_trusted() -> AbstractContextManager[Wrap]:
+@_in_place_of(learn, "adopt")
+def rows_trusted(memory: JobMemory, champions: ChampionSource, job: str) -> tuple[JobMemory, tuple[str, ...]]:
     """Let a champion's row that nobody can use fail its job's tick."""
-
-    def adopted(memory: JobMemory, champions: ChampionSource, job: str) -> tuple[JobMemory, tuple[str, ...]]:
-        memory, notes = adopt(memory, champions, job)
-        if notes:
-            raise ValueError(notes[0])
-        return memory, notes
-
-    return _patched(learn, "adopt", adopted)
+    memory, notes = adopt(memory, champions, job)
+    if notes:
+        raise ValueError(notes[0])
+    return memory, notes
 
 
-def first_champion_kept() -> AbstractContextManager[Wrap]:
+@_in_place_of(learn, "adopt")
+def first_champion_kept(memory: JobMemory, champions: ChampionSource, job: str) -> tuple[JobMemory, tuple[str, ...]]:
     """Let a job go by its first champion without end."""
-
-    def kept(memory: JobMemory, champions: ChampionSource, job: str) -> tuple[JobMemory, tuple[str, ...]]:
-        return adopt(memory, champions, job) if memory.champion is None else (memory, ())
-
-    return _patched(learn, "adopt", kept)
+    return adopt(memory, champions, job) if memory.champion is None else (memory, ())
 
 
-def samples_in_order() -> AbstractContextManager[Wrap]:
+@_in_place_of(scrapes, "align")
+def samples_in_order(job: str, series: Sequence[Series], *span: float) -> Window:
     """Let samples that come again, or out of their order, be refused."""
-
-    def aligned(job: str, series: Sequence[Series], *span: float) -> Window:
-        if any((np.diff(series_of.times_ms) <= 0).any() for series_of in series):
-            raise SourceError("planted: times must grow")
-        return align(job, series, *span)
-
-    return _patched(scrapes, "align", aligned)
+    if any((np.diff(series_of.times_ms) <= 0).any() for series_of in series):
+        raise SourceError("planted: times must grow")
+    return align(job, series, *span)
 
 
 @contextmanager
@@ -266,59 +240,27 @@ def files_read_once() -> AbstractContextManager[Wrap]:
     return _patched(Process, "tick", as_before)
 
 
-def prometheus_never_asked_again() -> AbstractContextManager[Wrap]:
-    """Let a server of metrics that failed once count as down without end."""
-    return _patched(sources, "DOWN_S", float("inf"))
+_asks = Sleepy.scale_operators
 
 
-def refused_together() -> AbstractContextManager[Wrap]:
-    """Let a question that is refused for several jobs be asked for none of them."""
-    return _patched(Asked, "alone", return_value=[])
-
-
-def operators_of_nobody() -> AbstractContextManager[Wrap]:
+@_in_place_of(Sleepy, "scale_operators")
+def operators_of_nobody(flink: Sleepy, parallelism: Mapping[str, int], *how: Any) -> Any:
     """Let a loop that sizes operators ask for another instance than was decided."""
-    asks = Sleepy.scale_operators
-
-    def more(flink: Sleepy, parallelism: Mapping[str, int], *how: Any) -> Any:
-        return asks(flink, {name: count + 1 for name, count in parallelism.items()}, *how)
-
-    return _patched(Sleepy, "scale_operators", more)
+    return _asks(flink, {name: count + 1 for name, count in parallelism.items()}, *how)
 
 
-def operators_left_alone() -> AbstractContextManager[Wrap]:
-    """Let a loop see a rescale without end."""
-    return _patched(operators_loop, "redeployed", return_value=True)
+_outcome = learn._outcome
 
 
-def bounds_of_before() -> AbstractContextManager[Wrap]:
-    """Let a loop that sizes operators take back what the job's bounds no longer allow."""
-    return _patched(Executor, "_allowed", lambda _, mix: dict(mix))
-
-
-def operators_while_paused() -> AbstractContextManager[Wrap]:
-    """Let a loop that sizes operators overlook that the job's file pauses it."""
-    return _patched(operators_executor, "why_paused", lambda *_: None)
-
-
-def outcomes_doubled() -> AbstractContextManager[Wrap]:
+@_in_place_of(learn, "_outcome")
+def outcomes_doubled(watched: Watched | None) -> tuple[str, Mapping[str, Any], float | None] | None:
     """Let the ledger have twice the time that a rescale took."""
-    found = learn._outcome
-
-    def doubled(watched: Watched | None) -> tuple[str, Mapping[str, Any], float | None] | None:
-        known = found(watched)
-        if known is None or "downtime_s" not in known[1]:
-            return known
-        decision_id, outcome, recovery_s = known
-        twice = {name: 2.0 * outcome[name] for name in ("downtime_s", "recovery_s")}
-        return decision_id, {**outcome, **twice}, recovery_s
-
-    return _patched(learn, "_outcome", doubled)
-
-
-def no_day_ends() -> AbstractContextManager[Wrap]:
-    """Let a job be rescaled however often it was that day."""
-    return _patched(decide, "_budget", lambda decision, *_: decision)
+    known = _outcome(watched)
+    if known is None or "downtime_s" not in known[1]:
+        return known
+    decision_id, outcome, recovery_s = known
+    twice = {name: 2.0 * outcome[name] for name in ("downtime_s", "recovery_s")}
+    return decision_id, {**outcome, **twice}, recovery_s
 
 
 def to_and_fro() -> AbstractContextManager[Wrap]:
@@ -367,11 +309,6 @@ def pods_that_exist() -> AbstractContextManager[Wrap]:
     return _patched(ScaleApi, "workload", lambda api: replace(reads(api), ready=api.scale().running))
 
 
-def tick_that_raises() -> AbstractContextManager[Wrap]:
-    """Let each tick raise."""
-    return _patched(Process, "tick", side_effect=RuntimeError("planted"))
-
-
 _KEPT = Bounds(minimum=START_SCALE_OUT, maximum=START_SCALE_OUT)
 
 
@@ -381,14 +318,16 @@ def _within(jobs: Sequence[StreamJob], bounds: Bounds) -> list[StreamJob]:
 
 PLANTS: Mapping[str, Callable[[], AbstractContextManager[Wrap]]] = {
     "lease": lease_not_renewed,
-    "outcome": outcome_not_stored,
+    # what became of a decision is not stored
+    "outcome": lambda: _patched(state_ledger, "_moved", return_value=True),
     "key": another_key,
     "window": any_window,
     "stuck": stuck_after_a_restart,
     "bounds": out_of_bounds,
     "neighbour": hurt_by_its_neighbour,
     "left out": jobs_left_out,
-    "raises": tick_that_raises,
+    # each tick raises
+    "raises": lambda: _patched(Process, "tick", side_effect=RuntimeError("planted")),
     "nothing seen": nothing_seen_raises,
     "least": least_after_a_restart,
     "first champion": first_champion_kept,
@@ -396,20 +335,28 @@ PLANTS: Mapping[str, Callable[[], AbstractContextManager[Wrap]]] = {
     "halved": operators_halved,
     "invalid": operators_sized_by_nobody,
     "pods": pods_that_exist,
-    "boots": boots_alike,
-    "other boots": never_taken_over,
+    # each boot of a machine has the name of the one before
+    "boots": lambda: _patched(Process, "boot", "kernel:1"),
+    # nobody takes a lease of another boot, however long it is watched
+    "other boots": lambda: _patched(lease, "_watched_long_enough", return_value=False),
     "asked once": mlflow_asked_once,
     "waited for": mlflow_waited_for,
     "rows": rows_trusted,
     "order": samples_in_order,
     "old files": files_read_once,
-    "down": prometheus_never_asked_again,
-    "together": refused_together,
+    # a server of metrics that failed once counts as down without end
+    "down": lambda: _patched(sources, "DOWN_S", float("inf")),
+    # a question that is refused for several jobs is asked for none of them
+    "together": lambda: _patched(Asked, "alone", return_value=[]),
     "another instance": operators_of_nobody,
-    "redeployed": operators_left_alone,
-    "bounds of before": bounds_of_before,
-    "while paused": operators_while_paused,
-    "budget": no_day_ends,
+    # a loop sees a rescale without end
+    "redeployed": lambda: _patched(operators_loop, "redeployed", return_value=True),
+    # a loop that sizes operators takes back what the job's bounds no longer allow
+    "bounds of before": lambda: _patched(Executor, "_allowed", lambda _, mix: dict(mix)),
+    # a loop that sizes operators overlooks that the job's file pauses it
+    "while paused": lambda: _patched(operators_executor, "why_paused", lambda *_: None),
+    # a job is rescaled however often it was that day
+    "budget": lambda: _patched(decide, "_budget", lambda decision, *_: decision),
     "doubled": outcomes_doubled,
     "never fewer": never_fewer_after_a_restart,
 }

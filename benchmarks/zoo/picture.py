@@ -12,7 +12,7 @@ from matplotlib.ticker import FuncFormatter, NullLocator, PercentFormatter
 
 from benchmarks.zoo.contenders import BEST_STATIC
 from benchmarks.zoo.summary import against_best, ratio
-from perdix.replay.canvas import GREEN, RED, canvas
+from perdix.replay.canvas import GREEN, RED, as_wide_as, canvas
 from perdix.replay.comparison_picture import colours_of
 
 Document = Mapping[str, Any]
@@ -29,9 +29,7 @@ def picture(document: Document) -> Figure:
     grid[0, 0].set_xlim(0.0, 1.12)
     grid[0, 0].xaxis.set_major_formatter(PercentFormatter(1.0))
     grid[0, 1].axvline(1.0, color="black", lw=1.0, ls=":")
-    for axes in grid[1]:
-        axes.remove()
-    _jobs(figure.add_subplot(grid[1, 0].get_subplotspec().get_gridspec()[1, :]), document, colours)
+    _jobs(as_wide_as(grid[1], figure), document, colours)
     jobs = len(document["jobs_played"])
     regime = f", rescales {document['regime']}" if document["regime"] else ""
     which = f"{jobs} jobs of {document['hours']:g} h that nobody tuned to"
@@ -56,9 +54,6 @@ def _bars(axes: Axes, policies: Sequence[Document], colours: Mapping[str, str], 
 
 def _jobs(axes: Axes, document: Document, colours: Mapping[str, str]) -> None:
     """Draw a point per job and policy: to the right it costs more, upwards it is late more often."""
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(visible=True, color="#E5E5E5", lw=0.6)
-    axes.set_axisbelow(True)
     pairs = [(row, best) for row, best in against_best(document["rows"]) if row["policy"] != BEST_STATIC]
     for policy, colour in colours.items():
         mine = [(ratio(row, best), row["late_share"]) for row, best in pairs if row["policy"] == policy]

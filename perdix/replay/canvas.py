@@ -54,11 +54,19 @@ def canvas(
 def with_wide_row(*, height_in: float) -> tuple[Figure, Any]:
     """Return a figure, and the axes of its two by two panels; the last of its own lie below them, as wide as both."""
     figure, grid = canvas(3, 2, height_in=height_in)
-    below = grid[2, 0].get_gridspec()[2, :]
-    for axes in grid[2]:
-        axes.remove()
-    _plain(figure.add_subplot(below))
+    as_wide_as(grid[2], figure)
     return figure, grid[:2]
+
+
+def as_wide_as(row: Any, figure: Figure) -> Axes:
+    """Return axes in place of a row of them, as wide as all of it."""
+    last = row[-1].get_subplotspec()
+    below = last.get_gridspec()[last.rowspan.start, :]
+    for axes in row:
+        axes.remove()
+    wide = figure.add_subplot(below)
+    _plain(wide)
+    return wide
 
 
 def _plain(axes: Axes) -> None:
