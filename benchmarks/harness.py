@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from perdix.cli.output import plain
 from perdix.replay.side_by_side import Failed
+from perdix.settings.json_values import plain
 
 Row = dict[str, Any]
 Columns = Mapping[str, str | Callable[[Any], str]]

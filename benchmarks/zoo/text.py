@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rich import box
+from rich.table import Table
+
 from benchmarks.zoo.coverage import HERE
-from perdix.cli.output import console, percent, styled, table
+from perdix.cli.output import console, styled
 
 Document = Mapping[str, Any]
 SHOWN = 8  # missed cases of a target
@@ -33,12 +36,12 @@ def show(document: Document) -> None:
     )
     for note in document["notes"]:
         console.print(styled(note, "dim"))
-    _policies("", document["policies"], "policy")
+    console.print(_policies(document["policies"], "policy"))
     console.print(styled(LEGEND, "dim"))
-    judged = document["judged"]
-    _policies(f"The same for {judged}, by kind of workload:", document["kinds"], "kind")
-    intervals = f"Capacity intervals of 90 % of {judged}, by how much of its capacity the job used:"
-    _coverage(intervals, document["coverage"])
+    console.print(f"The same for {document['judged']}, by kind of workload:", highlight=False)
+    console.print(_policies(document["kinds"], "kind"))
+    console.print(f"Capacity intervals of 90 % of {document['judged']}, by how much of its capacity the job used:")
+    console.print(_coverage(document["coverage"]))
     console.print(styled(COVERAGE_LEGEND, "dim"))
     for target in document["violations"]:
         _target(target)
@@ -49,35 +52,40 @@ def show(document: Document) -> None:
     console.print(f"\npicture and results: {document['folder']}", highlight=False, soft_wrap=True)
 
 
-def _policies(title: str, rows: Sequence[Document], first: str) -> None:
+def _policies(rows: Sequence[Document], first: str) -> Table:
     columns = {
         first: [row[first] for row in rows],
         "jobs": [f"{row['jobs']}" for row in rows],
         "failed": [f"{row['failed'] or ''}" for row in rows],
         "held": [_of(row["held_share"], row["holdable"]) for row in rows],
-        "late": [percent(row["late_share"]) for row in rows],
+        "late": [_percent(row["late_share"]) for row in rows],
         "x best": [_number(row["of_best_static"]) for row in rows],
         "most": [_number(row["most_of_best_static"]) for row in rows],
         "x frontier": [_number(row["of_frontier"]) for row in rows],
         "rescales": [_number(row["rescales_per_day"], 1) for row in rows],
     }
-    shown = {head: cells for head, cells in columns.items() if set(cells) - {"", "-"}}
-    table(title, list(shown), list(zip(*shown.values(), strict=True)))
+    return _table({head: cells for head, cells in columns.items() if set(cells) - {"", "-"}}, (first,))
 
 
-def _coverage(title: str, rows: Sequence[Document]) -> None:
-    cells = [
-        [
-            "that runs" if row["where"] == HERE else "others",
-            row["utilisation"],
-            row["intervals"],
-            *(percent(row[name]) for name in ("held", "below", "above")),
-            f"x {row['width']:.2f}",
-            f"x {row['bias']:.2f}",
-        ]
-        for row in rows
-    ]
-    table(title, ("scale-out", "used", "intervals", "held", "below", "above", "width", "bias"), cells)
+def _coverage(rows: Sequence[Document]) -> Table:
+    columns = {
+        "scale-out": ["that runs" if row["where"] == HERE else "others" for row in rows],
+        "used": [row["utilisation"] for row in rows],
+        "intervals": [f"{row['intervals']:,}" for row in rows],
+        **{name: [_percent(row[name]) for row in rows] for name in ("held", "below", "above")},
+        **{name: [f"x {row[name]:.2f}" for row in rows] for name in ("width", "bias")},
+    }
+    return _table(columns, ("scale-out", "used"))
+
+
+def _table(columns: Mapping[str, Sequence[str]], words: Sequence[str]) -> Table:
+    """Return a table of columns, which are numbers but for those of ``words``."""
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    for head in columns:
+        table.add_column(head, justify="left" if head in words else "right", no_wrap=True)
+    for cells in zip(*columns.values(), strict=True):
+        table.add_row(*cells)
+    return table
 
 
 def _target(target: Document) -> None:
@@ -93,6 +101,10 @@ def _target(target: Document) -> None:
 
 def _of(share: float | None, count: int) -> str:
     return "-" if share is None else f"{share:.0%} of {count}"
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{share:.1%}"
 
 
 def _number(value: float | None, digits: int = 2) -> str:

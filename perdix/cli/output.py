@@ -7,10 +7,6 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, is_dataclass
-from datetime import datetime
-from enum import Enum
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -18,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from perdix.settings.json_values import plain
 from perdix.settings.moments import in_utc
 from perdix.settings.outside_text import printable
 from perdix.settings.plain_error import PlainError
@@ -79,25 +76,6 @@ def surviving_a_full_disk() -> Iterator[None]:
     except OSError as error:
         if error.errno not in _NO_ROOM:
             raise
-
-
-def plain(value: Any) -> Any:  # noqa: PLR0911 - one return per kind of value
-    """Return ``value`` in JSON's own types; a number that JSON cannot hold becomes null."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return plain(asdict(value))
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, datetime | Path):
-        return value.isoformat() if isinstance(value, datetime) else str(value)
-    if hasattr(value, "tolist"):
-        return plain(value.tolist())
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Sequence | set | frozenset) and not isinstance(value, str | bytes):
-        return [plain(item) for item in value]
-    return value
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

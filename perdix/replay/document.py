@@ -21,6 +21,7 @@ from perdix.replay.outcome import Outcome, Played
 from perdix.replay.pricing import Priced
 from perdix.replay.recommendation import recommendation
 from perdix.replay.side_by_side import Ended
+from perdix.settings.json_values import plain
 
 SCHEMA = "perdix.replay/1"
 # What is called otherwise than in Outcome: units are spelt out, and what is a share there is in percent here.
@@ -32,13 +33,7 @@ NAMES = {
     "lag_maximum_records": "lag_maximum",
     "lag_at_end_records": "lag_at_end",
 }
-PERCENT = {
-    "recovery_error": "recovery_error_pct",
-    "forecast_wape": "forecast_wape_pct",
-    "first_minute_wape": "first_minute_wape_pct",
-    "capacity_error": "capacity_error_pct",
-    "capacity_error_all": "capacity_error_all_pct",
-}
+PERCENT = ("recovery_error", "forecast_wape", "first_minute_wape", "capacity_error", "capacity_error_all")
 WHICH = ("policy", "trace", "seed", "hours", "error_budget", "held")
 PACKAGES = ("perdix", "numpy", "scipy", "statsmodels", "pmdarima", "scikit-learn", "xgboost")
 
@@ -134,7 +129,7 @@ def result(outcome: Outcome, price_per_h: float) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in outcome.figures().items():
         if name in PERCENT:
-            found[PERCENT[name]] = None if value is None else 100.0 * value
+            found[f"{name}_pct"] = None if value is None else 100.0 * value
         else:
             found[NAMES.get(name, name)] = value
     errors = [recovery.error for recovery in outcome.recoveries]
@@ -144,7 +139,7 @@ def result(outcome: Outcome, price_per_h: float) -> dict[str, Any]:
     ]
     found["held"] = outcome.held
     found["cost"] = _paid(outcome, price_per_h)
-    return dict(finite(found))
+    return dict(plain(found))
 
 
 def summary(policy: str, results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -243,17 +238,6 @@ def _cost(worker_s: float, price_per_h: float) -> float:
 def digest(value: Any) -> str:
     """Return a short digest of a JSON-like value: the same value, the same digest."""
     return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:16]
-
-
-def finite(value: Any) -> Any:
-    """Return ``value`` with ``None`` in place of every number that is not finite."""
-    if isinstance(value, Mapping):
-        return {name: finite(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(item) for item in value]
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value
 
 
 def known_spreads(results: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[str, Any]:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
-from perdix.cli.output import UserError, complaints, console, plain, styled
+from perdix.cli.output import UserError, complaints, console, styled
 from perdix.cli.stores import home
 from perdix.settings.counting import counted
+from perdix.settings.json_values import plain
 
 if TYPE_CHECKING:
     from perdix.cli.replay.options import Sink

@@ -12,7 +12,6 @@ from perdix.replay.document import (
     by_operator,
     digest,
     enveloped,
-    finite,
     known_spreads,
     same_in_all,
     slug,
@@ -21,6 +20,7 @@ from perdix.replay.document import (
 from perdix.replay.hosts.outcome import HostsOutcome, HostsPlayed
 from perdix.replay.hosts.run import HostsCampaign, HostsSetup
 from perdix.replay.tracking import EXPERIMENT, NO_TAGS, markdown, peaks
+from perdix.settings.json_values import plain
 
 SCHEMA = "perdix.replay-hosts/1"
 FIGURES = (
@@ -40,7 +40,7 @@ def hosts_document(campaign: HostsCampaign) -> dict[str, Any]:
             _summary(pattern, contender.label, results) for pattern in setup.patterns for contender in setup.contenders
         ],
     }
-    return dict(finite(enveloped(SCHEMA, question(setup), found, campaign)))
+    return dict(plain(enveloped(SCHEMA, question(setup), found, campaign)))
 
 
 def question(setup: HostsSetup) -> dict[str, Any]:

@@ -12,7 +12,6 @@ from perdix.replay.document import (
     by_operator,
     digest,
     enveloped,
-    finite,
     known_spreads,
     same_in_all,
     slug,
@@ -21,6 +20,7 @@ from perdix.replay.document import (
 from perdix.replay.operators.campaign import DataflowCampaign, DataflowSetup
 from perdix.replay.operators.outcome import DataflowOutcome, DataflowPlayed, scalable
 from perdix.replay.tracking import EXPERIMENT, NO_TAGS, markdown, peaks
+from perdix.settings.json_values import plain
 
 SCHEMA = "perdix.replay-dataflow/1"
 FIGURES = (
@@ -44,7 +44,7 @@ def dataflow_document(campaign: DataflowCampaign) -> dict[str, Any]:
             for contender in setup.contenders
         ],
     }
-    return dict(finite(enveloped(SCHEMA, question(setup), found, campaign)))
+    return dict(plain(enveloped(SCHEMA, question(setup), found, campaign)))
 
 
 def question(setup: DataflowSetup) -> dict[str, Any]:
