@@ -67,15 +67,10 @@ class JobManager:
 
     def get(self, path: str) -> Any:
         """Return what the API answers. Raises ``HTTPError`` when it does not."""
-        answer = self._http.get(path)
-        answer.raise_for_status()
-        return answer.json()
+        return self.ask("GET", path)
 
-    def ask(self, method: str, path: str, body: Any) -> Any:
-        """Send a request that changes something, and return what the API answers.
-
-        Raises ``HTTPError`` when it does not accept.
-        """
+    def ask(self, method: str, path: str, body: Any = None) -> Any:
+        """Send a request, and return what the API answers. Raises ``HTTPError`` when it does not accept."""
         answer = self._http.request(method, path, json=body)
         answer.raise_for_status()
         return answer.json()

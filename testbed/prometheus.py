@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 import httpx
 
@@ -33,17 +32,6 @@ def ready(testbed: Testbed) -> bool:
         return httpx.get(f"{testbed.prometheus_url}/-/ready", timeout=TIMEOUT_S, trust_env=False).is_success
     except httpx.HTTPError:
         return False
-
-
-def query(testbed: Testbed, promql: str) -> list[dict[str, Any]]:
-    """Return the samples of an instant query, as Prometheus gives them.
-
-    Raises ``HTTPError`` when it does not answer, or refuses.
-    """
-    address = f"{testbed.prometheus_url}/api/v1/query"
-    answer = httpx.get(address, params={"query": promql}, timeout=TIMEOUT_S, trust_env=False)
-    answer.raise_for_status()
-    return list(answer.json()["data"]["result"])
 
 
 def targets_up(testbed: Testbed) -> dict[str, int]:

@@ -86,11 +86,6 @@ class Window:
         """Return the mask of missing values of a metric, in that metric's shape."""
         return np.isnan(self.worker_metrics[name] if name in self.worker_metrics else self.job_metric(name))
 
-    def coverage(self, name: str) -> float:
-        """Return the share (0..1) of the metric's grid that has a value; 0 for an empty window."""
-        mask = self.missing(name)
-        return 1.0 - float(mask.mean()) if mask.size else 0.0
-
     def age_s(self, now_s: float) -> float:
         """Return how old the newest finite sample is at ``now_s``; infinite when there was none."""
         return float("inf") if self.newest_sample_s is None else now_s - self.newest_sample_s

@@ -57,6 +57,13 @@ def wait_for(what: str, true: Callable[[], bool], timeout_s: float = 60.0) -> No
     pytest.fail(f"{what} did not come true within {timeout_s:.0f} s{missing}")
 
 
+def queried(settings: Testbed, promql: str) -> list[dict[str, Any]]:
+    """The samples of an instant query, as Prometheus gives them."""
+    address = f"{settings.prometheus_url}/api/v1/query"
+    answer = httpx.get(address, params={"query": promql}, timeout=5.0, trust_env=False).raise_for_status()
+    return list(answer.json()["data"]["result"])
+
+
 def free_offset() -> int:
     choose = random.Random()
     for _ in range(50):
@@ -159,7 +166,7 @@ def test_a_loaded_job_is_rescaled_and_prometheus_sees_it(state: Path) -> None:
     assert sent["failed"] == 0
 
     def one(promql: str) -> float:
-        return float(prometheus.query(settings, promql)[0]["value"][1])
+        return float(queried(settings, promql)[0]["value"][1])
 
     counted = 'kafka_server_brokertopicmetrics_messagesin_total{topic="words"}'
     wait_for("every record counted by Kafka's exporter", lambda: one(counted) == 20 * 60)
@@ -209,9 +216,7 @@ def test_which_worker_has_which_subtask_is_told_by_the_names_of_its_metrics(stat
     assert found.key_groups == 120  # of the testbed
     busy = "count by (pod, tm_id, host, instance, subtask_index) (flink_taskmanager_job_task_busyTimeMsPerSecond)"
     naming = load_queries("flink").worker
-    measured = {
-        naming.worker(row["metric"]): int(row["metric"]["subtask_index"]) for row in prometheus.query(settings, busy)
-    }
+    measured = {naming.worker(row["metric"]): int(row["metric"]["subtask_index"]) for row in queried(settings, busy)}
     assert measured == {worker: number for number, worker in enumerate(found.workers)}
 
 

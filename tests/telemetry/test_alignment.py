@@ -36,6 +36,12 @@ def every(interval, values, start=0.0):
     return [(start + i * interval, value) for i, value in enumerate(values)]
 
 
+def coverage(window, name):
+    """The share of the metric's grid that has a value."""
+    mask = window.missing(name)
+    return 1.0 - mask.mean() if mask.size else 0.0
+
+
 class TestGauges:
     def test_a_step_is_the_mean_of_its_samples_and_is_named_by_its_end(self):
         window = align("j", [series("workload_per_s", [(0.5, 1), (1.0, 3), (1.5, 10), (2.0, 20)])], 0, 2, 1)
@@ -45,7 +51,7 @@ class TestGauges:
     def test_a_scrape_every_15_s_fills_a_grid_of_1_s(self):
         window = align("j", [series("workload_per_s", every(15, [10, 20, 30, 40], start=15))], 15, 75, 1)
         row = window.job_metric("workload_per_s")
-        assert window.coverage("workload_per_s") == 59 / 60  # held for less than its own interval after the last
+        assert coverage(window, "workload_per_s") == 59 / 60  # held for less than its own interval after the last
         assert row[0] == 10  # the sample at the left edge is the base of what is held
         assert set(row[0:14]) == {10.0}
         assert row[14] == 20
@@ -168,7 +174,7 @@ class TestCounts:
     def test_the_newest_sample_is_known_even_when_it_lies_before_the_window(self):
         window = align("j", [series("workload_per_s", [(8, 1), (9, 1)])], 100, 160, 1)
         assert window.newest_sample_s == 9
-        assert window.coverage("workload_per_s") == 0
+        assert coverage(window, "workload_per_s") == 0
 
     def test_a_metric_that_is_not_canonical_is_left_alone(self):
         window = align("j", [series("go_threads", [(1, 1)])], 0, 1, 1)
@@ -394,7 +400,7 @@ class TestMeasured:
         start, end = cpu[0].times_ms[0] / 1000 - 15, cpu[0].times_ms[-1] / 1000
         window = align("skew", read, start, end, 15)
         assert len(window.workers) == 12
-        assert window.coverage("cpu_load") == window.coverage("throughput_per_s") == 1
+        assert coverage(window, "cpu_load") == coverage(window, "throughput_per_s") == 1
         assert window.counts.used == window.counts.read == 2 * 12 * len(window)
         total = window.worker_metric("throughput_per_s").sum(axis=1)
         assert total[2:].mean() == pytest.approx(488_277, rel=0.005)
