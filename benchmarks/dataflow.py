@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from statistics import mean
 
 from benchmarks.harness import Row, grouped, markdown, options, seeds_of, write_json
@@ -39,8 +40,8 @@ TUNED = "flink-autoscaler:preset=tuned"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parts: Mapping[str, Callable[[argparse.Namespace], list[Row]]] = {
-        "heron": _heron,
-        "flink": _flink,
+        "heron": partial(_compared, "heron-wordcount", ON_HERON),
+        "flink": partial(_compared, "flink-wordcount", ON_FLINK),
         "kafka": _kafka,
         "nexmark": _nexmark,
         "skew": _skew,
@@ -64,14 +65,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _heron(asked: argparse.Namespace) -> list[Row]:
-    return _compared(asked, load_dataflow("heron-wordcount"), ON_HERON)
-
-
-def _flink(asked: argparse.Namespace) -> list[Row]:
-    return _compared(asked, load_dataflow("flink-wordcount"), ON_FLINK)
-
-
 def _kafka(asked: argparse.Namespace) -> list[Row]:
     runs = [
         (load_dataflow(name), label)
@@ -92,8 +85,8 @@ def _skew(asked: argparse.Namespace) -> list[Row]:
     return _printed(asked, rows)
 
 
-def _compared(asked: argparse.Namespace, parameters: DataflowParameters, who: str) -> list[Row]:
-    outcomes = _played(asked, [(parameters, label) for label in who.split(",")])
+def _compared(name: str, who: str, asked: argparse.Namespace) -> list[Row]:
+    outcomes = _played(asked, [(load_dataflow(name), label) for label in who.split(",")])
     return _printed(asked, [_row(outcome) for outcome in outcomes])
 
 
@@ -211,15 +204,14 @@ def _printed(asked: argparse.Namespace, rows: list[Row]) -> list[Row]:
 
 def _grid(rows: Sequence[Row]) -> None:
     """Print the steps of the main operator, a row per query and seed, a column per start (table 4 of the paper)."""
-    lines = [
+    markdown(
         {
             "query": query,
             "optimum": mine[0]["main_optimum"],
             **{f"from {row['start']}": f"{'→'.join(map(str, row['main']))} ({row['steps']})" for row in mine},
         }
         for (query, _), mine in grouped(rows, lambda row: (row["dataflow"], row["seed"])).items()
-    ]
-    markdown(lines)
+    )
 
 
 def _counted(rows: Sequence[Row]) -> None:

@@ -43,7 +43,6 @@ class Load:
 
 
 def loads() -> dict[str, Load]:
-    """Return every load by name."""
     rng = np.random.default_rng(5)
     half_day, day = 12 * HOUR, 24 * HOUR
     three_days = 3 * day

@@ -16,12 +16,11 @@ times (the same twelve rates), and thirty rates drawn at random. Knowing: a rule
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from benchmarks.harness import Row, markdown, spread
 from benchmarks.measured import nexmark
 from perdix.models.dataflow.optimal import rounded_up
 from perdix.models.dataflow.scaling_curve import ScalingCurve
@@ -147,24 +146,20 @@ def visited(truth: Truth, count: int) -> Callable[[np.random.Generator], Rule]:
     return make
 
 
-def line(name: str, tallies: Sequence[Tally], plain: Sequence[Tally] | None) -> Row:
+def line(name: str, tallies: Sequence[Tally], plain: Sequence[Tally] | None) -> str:
     """Return a row of the table; the spread is the standard deviation over seeds."""
     means = np.array([np.mean(tally.reconfigurations) for tally in tallies])
     found = np.concatenate([tally.reconfigurations for tally in tallies])
     excess = np.concatenate([tally.excess for tally in tallies])
-    before = None if plain is None else sum(np.mean(tally.reconfigurations) for tally in plain)
-    return {
-        "": name,
-        "reconfigurations": "{means:.2f} +- {means_sd:.2f}".format(**spread("means", means.tolist())),
-        "fewer": None if before is None else f"{1 - means.sum() / before:.1%}",
-        "over 2": f"{np.mean(found > 2):.1%}",
-        "most": found.max(),
-        "at goal": f"{np.mean(excess == 0):.1%}",
-        "below": f"{np.mean(excess < 0):.1%}",
-        "above": f"{np.mean(excess > 0):.1%}",
-        "mean off": f"{excess.mean():.2f}",
-        "most off": np.abs(excess).max(),
-    }
+    fewer = (
+        "" if plain is None else f"{100 * (1 - means.sum() / sum(np.mean(p.reconfigurations) for p in plain)):6.1f} %"
+    )
+    spread = means.std(ddof=1) if len(means) > 1 else 0.0
+    return (
+        f"{name:<40}{means.mean():6.2f} +- {spread:.2f}{fewer:>10}{100 * np.mean(found > 2):9.1f} %"
+        f"{found.max():6d}{100 * np.mean(excess == 0):10.1f} %{100 * np.mean(excess < 0):8.1f} %"
+        f"{100 * np.mean(excess > 0):8.1f} %{excess.mean():8.2f}{np.abs(excess).max():6d}"
+    )
 
 
 def main() -> None:
@@ -178,39 +173,39 @@ def main() -> None:
         f"Nexmark Q1 mapper, {truth.per_s[0]:,.0f}/s on 1 to {truth.per_s[-1]:,.0f}/s on {MOST}; error of a window "
         f"{100 * truth.errors.std():.2f} %; {len(seeds)} seeds\n"
     )
-    markdown(rows(truth, seeds))
-
-
-def rows(truth: Truth, seeds: range) -> Iterator[Row]:
+    print(
+        f"{'':<40}{'reconfigurations':>16}{'fewer':>9}{'over 2':>11}{'most':>6}{'at goal':>12}{'below':>10}"
+        f"{'above':>10}{'mean':>8}{'most':>6}"
+    )
     for name, curve in (("", truth), (", were it linear", truth.linear())):
-        yield from everywhere(f"every start{name}", curve, seeds)
+        everywhere(f"every start{name}", curve, seeds)
     low, high = truth.per_s[3], truth.per_s[23]
     wave = [float(low + (high - low) * (1 - np.cos(2 * np.pi * k / 12)) / 2) for k in range(12)] * 5
-    yield from following("wave", truth, dict.fromkeys(seeds, wave))
-    yield from following("walk", truth, {seed: rates(truth, seed) for seed in seeds})
+    following("wave", truth, dict.fromkeys(seeds, wave))
+    following("walk", truth, {seed: rates(truth, seed) for seed in seeds})
 
 
-def everywhere(name: str, truth: Truth, seeds: Iterable[int]) -> Iterator[Row]:
-    """Yield the rows of runs from every start to every rate."""
+def everywhere(name: str, truth: Truth, seeds: Iterable[int]) -> None:
+    """Print the rows of runs from every start to every rate."""
     plain = [from_everywhere(truth, lambda _: Rule(), seed) for seed in seeds]
-    yield line(f"{name}: linear", plain, None)
+    print(line(f"{name}: linear", plain, None))
     for count, known in ((0, "cold"), (1, "1 visit"), (2, "2 visits"), (4, "4 visits")):
         make = visited(truth, count)
-        yield line(f"learned, {known}", [from_everywhere(truth, make, seed) for seed in seeds], plain)
+        print(line(f"  learned, {known}", [from_everywhere(truth, make, seed) for seed in seeds], plain))
     knowing = [from_everywhere(truth, lambda _: Knowing(truth=truth), seed) for seed in seeds]
-    yield line("knowing the curve", knowing, plain)
+    print(line("  knowing the curve", knowing, plain))
 
 
-def following(name: str, truth: Truth, rates_of: Mapping[int, Sequence[float]]) -> Iterator[Row]:
-    """Yield the rows of a job that goes through rates, by seed."""
+def following(name: str, truth: Truth, rates_of: Mapping[int, Sequence[float]]) -> None:
+    """Print the rows of a job that goes through rates, by seed."""
 
     def run(make: Callable[[], Rule]) -> list[Tally]:
         return [one_after_the_other(truth, make(), rates, seed) for seed, rates in rates_of.items()]
 
     plain = run(Rule)
-    yield line(f"{name}: linear", plain, None)
-    yield line("learned", run(lambda: Rule(ScalingCurve())), plain)
-    yield line("knowing the curve", run(lambda: Knowing(truth=truth)), plain)
+    print(line(f"{name}: linear", plain, None))
+    print(line("  learned", run(lambda: Rule(ScalingCurve())), plain))
+    print(line("  knowing the curve", run(lambda: Knowing(truth=truth)), plain))
 
 
 def rates(truth: Truth, seed: int) -> list[float]:

@@ -31,7 +31,6 @@ def options(about: str | None, *, seeds: int | None = None, first: str = "--firs
 
 
 def seeds_of(asked: argparse.Namespace) -> range:
-    """Return the seeds that were asked for."""
     return range(asked.first_seed, asked.first_seed + asked.seeds)
 
 
@@ -53,7 +52,6 @@ def shown(value: object) -> str:
 
 
 def records(frame: pd.DataFrame) -> list[Row]:
-    """Return the rows of a frame."""
     return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
 
 

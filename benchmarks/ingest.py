@@ -50,7 +50,6 @@ def _fetched(database: duckdb.DuckDBPyConnection, query: str) -> list[tuple[obje
 
 
 def write_document(path: Path, seed: int) -> None:
-    """Write one compact ``query_range`` document."""
     rng = np.random.default_rng(seed)
     times = START_S + np.arange(SAMPLES) * STEP_S
     result = []

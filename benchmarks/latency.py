@@ -92,7 +92,6 @@ def _features(scale_outs: Any, rates_per_s: Any) -> Any:
 
 
 def scikit_families() -> Iterator[Family]:
-    """Yield logistic regression, and a quadratic discriminant with a Gaussian process."""
     from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis  # noqa: PLC0415
     from sklearn.gaussian_process import GaussianProcessRegressor  # noqa: PLC0415
     from sklearn.gaussian_process.kernels import RBF, WhiteKernel  # noqa: PLC0415

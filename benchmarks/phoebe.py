@@ -138,13 +138,11 @@ def _taken_s(every_s: Values, figure: Callable[[Values], np.floating]) -> float 
 
 
 def _recoveries(row: Row) -> str:
-    """Return mean, p90 and most in words."""
     figures = (row[f"recovery_{name}_s"] for name in ("mean", "p90", "most"))
     return " / ".join("never" if figure is None else f"{figure:.0f}" for figure in figures) if row["failures"] else "-"
 
 
 def show(job: str, trace: Trace, rows: Sequence[Row]) -> None:
-    """Print a table in Markdown."""
     peak = f"peak {trace.peak_utilisation:.0%} of 24 workers"
     print(f"\n{job}: {trace.name}, {peak}, {FAILURES} failures in {HOURS:g} h\n")
     columns: Columns = {

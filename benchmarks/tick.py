@@ -181,7 +181,7 @@ def measure(
         for number in range(TICKS):
             restarts = number == TICKS - 1
             if restarts:
-                others_mib = _resident_mib_of_others(served.server)
+                others_mib = sum(map(_resident_mib, _serving(served.server)))
                 grown_mib = _resident_mib() - before_mib + others_mib
                 io = replace(io, memories=Memories())
                 crew.close()
@@ -209,16 +209,16 @@ def measure(
     return result | {"whole_mib": before_mib + grown_mib}
 
 
+def _serving(server: int | None) -> list[str]:
+    """Return the processes that serve jobs, beside this one and the server's."""
+    return [str(child.pid) for child in active_children() if child.pid != server]
+
+
 def _processor_s(server: int | None) -> float:
     """Return the seconds that processors have spent on this process and on those that serve jobs for it."""
-    others = [f"/proc/{child.pid}/stat" for child in active_children() if child.pid != server]
-    ticks = [Path(stat).read_text(encoding="ascii").rpartition(")")[2].split()[11:13] for stat in others]
+    stats = [Path(f"/proc/{process}/stat").read_text(encoding="ascii") for process in _serving(server)]
+    ticks = [stat.rpartition(")")[2].split()[11:13] for stat in stats]
     return time.process_time() + sum(int(ticks_of) for both in ticks for ticks_of in both) / os.sysconf("SC_CLK_TCK")
-
-
-def _resident_mib_of_others(server: int | None) -> float:
-    """Return the memory of the processes that serve jobs, beside this one and the server's."""
-    return sum(_resident_mib(str(child.pid)) for child in active_children() if child.pid != server)
 
 
 def _resident_mib(process: str = "self") -> float:

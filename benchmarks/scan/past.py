@@ -100,7 +100,6 @@ def asked_of(name: str, days: float, now_s: float) -> list[tuple[str, float, flo
 
 
 def job_of(seed: int, number: int, days: float) -> ZooJob:
-    """Return a job of the zoo over this many days."""
     return draw(seed, number, 24.0 * days)
 
 
