@@ -10,7 +10,7 @@ import sys
 import pandas as pd
 
 from benchmarks.harness import Row, markdown, options, write_json
-from benchmarks.measured import DATA, there
+from benchmarks.measured import DATA, by_worker, there
 from perdix.models.capacity.line import Line
 from perdix.models.capacity.report import below_cpu
 from perdix.models.capacity.scale_outs import ScaleOuts
@@ -31,10 +31,7 @@ HOTTEST = 0.03  # share of the samples that stand for saturation in a run that d
 
 def wide(run: str) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return CPU and throughput of a run, a column per worker, joined by NAME: the files order workers differently."""
-    cpu, throughput = (
-        pd.read_csv(METRICS / file, encoding="utf-8-sig", index_col=0, parse_dates=True).tz_localize("UTC")
-        for file in RUNS[run]
-    )
+    cpu, throughput = (by_worker(file).tz_localize("UTC") for file in RUNS[run])
     both = cpu.index.intersection(throughput.index)
     workers = sorted(set(cpu.columns) & set(throughput.columns))
     return cpu.loc[both, workers], throughput.loc[both, workers]

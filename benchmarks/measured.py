@@ -66,13 +66,13 @@ def one_worker(run: str) -> OneWorker:
         "ramp": [f"{kind}_1" for kind in kinds],
         "assumptions": [f"assumption{'' if kind == 'latency' else 's'}_{kind}_1" for kind in kinds],
     }[run]
-    table = pd.concat([_wide(f"figures/{file}.csv").iloc[:, 0] for file in files], axis=1).dropna()
+    table = pd.concat([by_worker(f"figures/{file}.csv").iloc[:, 0] for file in files], axis=1).dropna()
     return OneWorker(*(table.iloc[:, k].to_numpy(dtype=np.float64) for k in range(4)))
 
 
 def twelve_workers() -> tuple[Values, Values]:
     """Return CPU (minute means) and records/s of 12 saturated workers, shape ``(62, 12)`` each, every 15 s."""
-    cpu, throughput = (_wide(f"figures/data_skew_{kind}_12.csv") for kind in ("cpu", "throughput"))
+    cpu, throughput = (by_worker(f"figures/data_skew_{kind}_12.csv") for kind in ("cpu", "throughput"))
     return cpu.to_numpy(dtype=np.float64), throughput[cpu.columns].to_numpy(dtype=np.float64)
 
 
@@ -81,7 +81,7 @@ def static_twelve() -> tuple[Values, Values]:
 
     The workload trails by a minute: that is where the two agree best.
     """
-    cpu = _wide("figures/ysb_cpu_20.csv")["daedalus/flink-static-metrics"].to_numpy(dtype=np.float64)
+    cpu = by_worker("figures/ysb_cpu_20.csv")["daedalus/flink-static-metrics"].to_numpy(dtype=np.float64)
     trace = pd.read_csv(DATA / "workloads/advertising_6h_550K_max.csv")
     seconds = 20.0 * np.arange(len(cpu)) - 60.0
     known = ~np.isnan(cpu) & (seconds >= 0)
@@ -112,7 +112,8 @@ def nexmark() -> pd.DataFrame:
     return pd.read_csv(DATA / "nexmark/q1_mapper_processing_ability.csv")
 
 
-def _wide(file: str) -> pd.DataFrame:
+def by_worker(file: str) -> pd.DataFrame:
+    """Return a metric of a run of Daedalus, a column per worker."""
     table = pd.read_csv(DATA / "metrics" / file, encoding="utf-8-sig", index_col=0, parse_dates=True)
     return pd.DataFrame(table.apply(pd.to_numeric, errors="coerce"))
 

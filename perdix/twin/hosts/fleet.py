@@ -100,7 +100,7 @@ class Fleet:
             )
         number = self._containers_made
         self._containers_made += 1
-        one = Container(f"{operator}-{number:05d}", number, operator, host_id, now_s, replaces=replaces)
+        one = Container(f"{operator}-{number:05d}", number, operator, host_id, replaces=replaces)
         self.containers[one.instance_id] = one
         if ready:
             one.ready, one.starts_s, one.ready_s = True, now_s, float(now_s)

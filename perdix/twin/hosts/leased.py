@@ -58,7 +58,6 @@ class Container:
     number: int
     operator: str
     host_id: str
-    asked_s: int
     ready: bool = False
     # starts_s, ready_s, gone_s: when its start began, when it works (a start that fails ends then), and when it has
     # stopped, seconds after the twin began; ``None``: not yet known, as its host or its room is not there
