@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import json
+import resource
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from string import Formatter
 from typing import Any
 
@@ -116,6 +119,16 @@ def seconds(work: Callable[[], object], clock: Callable[[], float] = time.perf_c
     began_s = clock()
     work()
     return clock() - began_s
+
+
+def resident_mib(process: str = "self") -> float:
+    """Return the memory of a process as Linux reports it, without this one's garbage; NaN elsewhere."""
+    gc.collect()
+    try:
+        pages = int(Path(f"/proc/{process}/statm").read_text(encoding="ascii").split()[1])
+    except OSError:
+        return float("nan")
+    return pages * resource.getpagesize() / 2**20
 
 
 def in_turns(works: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:

@@ -10,9 +10,7 @@ live] [--family ensemble] [--only FAMILY ...] [--processes N] [--store URL] [--j
 
 from __future__ import annotations
 
-import gc
 import os
-import resource
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -27,7 +25,7 @@ import orjson
 
 from benchmarks.decision import decision_ms
 from benchmarks.fleet_server import fleet, move_to
-from benchmarks.harness import options, write_json
+from benchmarks.harness import options, resident_mib, write_json
 from benchmarks.own_process import serving
 from benchmarks.twin_jobs import job_of
 from perdix.control.champions import ChampionRow, FleetChampions, GivenChampions
@@ -171,7 +169,7 @@ def measure(
     with SOURCES[source](names, twin) as served, closing(StateStore(url)) as store, ExitStack() as stack:
         of = champions(names, twin, families)
         io = TickIO(served.source, store, of, served.target_of, ahead=served.ahead)
-        before_mib = _resident_mib()
+        before_mib = resident_mib()
         crew: FleetCrew = Crew(partial(opened, url, of), serve_elsewhere, processes)
         stack.callback(crew.close)
         if served.ahead is not None:
@@ -181,8 +179,8 @@ def measure(
         for number in range(TICKS):
             restarts = number == TICKS - 1
             if restarts:
-                others_mib = sum(map(_resident_mib, _serving(served.server)))
-                grown_mib = _resident_mib() - before_mib + others_mib
+                others_mib = sum(map(resident_mib, _serving(served.server)))
+                grown_mib = resident_mib() - before_mib + others_mib
                 io = replace(io, memories=Memories())
                 crew.close()
             clock.advance(60.0)
@@ -219,16 +217,6 @@ def _processor_s(server: int | None) -> float:
     stats = [Path(f"/proc/{process}/stat").read_text(encoding="ascii") for process in _serving(server)]
     ticks = [stat.rpartition(")")[2].split()[11:13] for stat in stats]
     return time.process_time() + sum(int(ticks_of) for both in ticks for ticks_of in both) / os.sysconf("SC_CLK_TCK")
-
-
-def _resident_mib(process: str = "self") -> float:
-    """Return the memory of a process as Linux reports it; NaN elsewhere."""
-    gc.collect()
-    try:
-        pages = int(Path(f"/proc/{process}/statm").read_text(encoding="ascii").split()[1])
-    except OSError:
-        return float("nan")
-    return pages * resource.getpagesize() / 2**20
 
 
 def main() -> None:

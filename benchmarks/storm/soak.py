@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import resource
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.harness import resident_mib
 from benchmarks.storm.climate import places
 from benchmarks.storm.world import World
 
@@ -27,10 +26,9 @@ def soak(ticks: int, jobs: int) -> Iterator[dict[str, Any]]:
         world = World(places(2, folder, jobs=jobs, minutes=ticks), (), folder, minutes=ticks)
         world.watch.remembers = False
         for done in world.marching(EVERY):
-            gc.collect()
             size = sum(path.stat().st_size for path in folder.glob("state.db*"))
             found = {"ticks": done, "violations": len(world.watch.found)}
-            yield {**found, "memory_mib": round(_resident_mib(), 2), "store_mib": round(size / 2**20, 2)}
+            yield {**found, "memory_mib": round(resident_mib(), 2), "store_mib": round(size / 2**20, 2)}
 
 
 def steady(course: list[dict[str, Any]]) -> float:
@@ -38,8 +36,3 @@ def steady(course: list[dict[str, Any]]) -> float:
     last = [row for row in course if row["ticks"] > course[-1]["ticks"] - STEADY_TICKS]
     slope, _ = np.polyfit([row["ticks"] for row in last], [row["memory_mib"] for row in last], 1)
     return 1_000.0 * float(slope)
-
-
-def _resident_mib() -> float:
-    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-    return pages * resource.getpagesize() / 2**20
