@@ -83,7 +83,8 @@ class FleetReport(Part):
 
     def counts(self) -> dict[str, int]:
         """Return status -> how many jobs have it."""
-        return dict(Counter(status.status.value for status in self.statuses.values()))
+        standing: dict[str, TickReport | JobStatus] = {**self.reports, **self.others}
+        return dict(Counter(job.status.value for job in standing.values()))
 
     def summary(self) -> dict[str, Any]:
         """Return the tick in a few JSON-serialisable numbers; stable names."""

@@ -19,6 +19,7 @@ _PAUSED = quick(sa.select(pauses).where(pauses.c.until_s > sa.bindparam("now_s")
 
 _SERVED = quick(sa.select(statuses.c.job, statuses.c.updated_s))
 _KEEP_TICK = quick(keep_last(ticks, ticks.c.keys()))
+_LAST_TICK = quick(sa.select(sa.func.max(ticks.c.started_s)).where(ticks.c.started_s <= sa.bindparam("now_s")))
 _RETRAIN = ("run_key", "job", "attempt", "requested_s", "reason", "since_s")
 _OPEN_RETRAINS = quick(
     sa.select(*(retrains.c[name] for name in _RETRAIN))
@@ -133,9 +134,8 @@ class Journal:
 
     def last_tick_s(self, now_s: float) -> float | None:
         """Return when the newest tick up to ``now_s`` began, epoch seconds; ``None`` before the first."""
-        query = sa.select(sa.func.max(ticks.c.started_s)).where(ticks.c.started_s <= now_s)
         with self.transactions.reading() as connection:
-            return connection.execute(query).scalar()
+            return connection.execute(_LAST_TICK, {"now_s": now_s}).scalar()
 
     def statuses(self) -> dict[str, JobStatus]:
         """Return the latest status of every job that a tick has looked at; ``since_s`` is when it last changed."""
