@@ -244,15 +244,15 @@ class Forecaster:
     def said(self, edges_s: Values) -> Values:
         """Return what each member says, however wild; otherwise as :meth:`projections`."""
         rows = np.full((len(self.members), len(edges_s) - 1), np.nan)
-        for row, member in zip(rows, self.members, strict=True):
-            tail = self.tails[member.cell_s]
-            if not tail.known:
-                continue
-            try:
-                with np.errstate(all="ignore"):  # whoever runs away is tamed
+        with np.errstate(all="ignore"):  # whoever runs away is tamed
+            for row, member in zip(rows, self.members, strict=True):
+                tail = self.tails[member.cell_s]
+                if not tail.known:
+                    continue
+                try:
                     row[:] = member.project(tail, edges_s + (tail.end_s - tail.measured_end_s))
-            except (ValueError, ArithmeticError, np.linalg.LinAlgError):
-                row[:] = np.nan
+                except (ValueError, ArithmeticError, np.linalg.LinAlgError):
+                    row[:] = np.nan
         return np.asarray(np.where(np.isfinite(rows).all(axis=1, keepdims=True), np.maximum(rows, 0.0), np.nan))
 
     def tamed(self, rows: Values) -> Values:

@@ -51,7 +51,10 @@ def bridged(series: Values, longest: int) -> Values:
 
     Leading and trailing NaN are dropped. Empty when nothing is finite.
     """
-    finite = np.flatnonzero(np.isfinite(series))
+    known = np.isfinite(series)
+    if known.all():
+        return series
+    finite = np.flatnonzero(known)
     if not len(finite):
         return np.empty(0)
     breaks = np.flatnonzero(np.diff(finite) > longest + 1)

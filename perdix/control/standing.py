@@ -24,9 +24,9 @@ def standings(forecaster: Forecaster) -> tuple[Standing, ...]:
     """Return how the members stand, the one that counts most first."""
     record = forecaster.record
     weights = forecaster.weights.mean(axis=1)
-    late = record.origins_s >= forecaster.end_s - LATE_HORIZONS * forecaster.horizon_s
-    actual = record.actual[late]
-    errors = [wape(actual, record.forecasts[late, member]) for member in range(len(forecaster.members))]
+    late = int(record.origins_s.searchsorted(forecaster.end_s - LATE_HORIZONS * forecaster.horizon_s))
+    actual, forecasts = record.actual[late:], record.forecasts[late:]
+    errors = [wape(actual, forecasts[:, member]) for member in range(len(forecaster.members))]
     found = [
         Standing(family, float(weight), float(error) if np.isfinite(error) else None)
         for family, weight, error in zip(forecaster.names, weights, errors, strict=True)
