@@ -241,9 +241,10 @@ class Workers:
 
         In the order in which they are, as sums of the same numbers in another order differ in their last digits.
         """
-        ranked = sorted(self.cpu_shares().items(), key=lambda item: (-item[1], item[0]))
-        keep = np.unique(np.linspace(0, len(ranked) - 1, min(len(ranked), KEPT_IN_STATE)).round().astype(int))
-        kept = {ranked[index][0] for index in keep}
+        kept = self.cpu_shares()
+        if len(kept) > KEPT_IN_STATE:
+            ranked = sorted(kept.items(), key=lambda item: (-item[1], item[0]))
+            kept = dict(ranked[round(k)] for k in np.linspace(0, len(ranked) - 1, KEPT_IN_STATE).tolist())
         rows = zip(self.names, self.table.T.tolist(), strict=True)
         return [[name, *numbers] for name, numbers in rows if name in kept]
 

@@ -39,6 +39,12 @@ class Workload:
         own = self.start_s + self.step_s * np.arange(len(self.per_s) + 1, dtype=np.float64)
         return own, *sums(own, self.per_s)
 
+    @cached_property
+    def state(self) -> dict[str, Any]:
+        """JSON-serialisable, read only; missing rates are ``None``."""
+        per_s = [rate if math.isfinite(rate) else None for rate in self.per_s.tolist()]
+        return {"start_s": self.start_s, "step_s": self.step_s, "per_s": per_s}
+
     def __len__(self) -> int:
         return len(self.per_s)
 

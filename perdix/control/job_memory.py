@@ -350,7 +350,7 @@ def _newest(memory: JobMemory, stored: Mapping[str, Document]) -> Document:
     large = [stored[kind.name] for kind in LARGE if stored.get(kind.name)]
     oldest_s = min((float(document.get("stored_s", 0.0)) for document in large), default=math.inf)
     parts = [part for part in memory.newest if part.end_s > oldest_s + EPSILON_S]
-    return {"parts": [_part_state(part) for part in parts]} if parts else {}
+    return {"parts": [part.state for part in parts]} if parts else {}
 
 
 def _due(job: str, stored: Document | None, taken: Taken, now_s: float) -> bool:
@@ -425,12 +425,6 @@ class _Since:
 
     def _after(self, document: Document) -> list[Workload]:
         return [part for part in self.parts if part.end_s > float(document.get("stored_s", 0.0)) + EPSILON_S]
-
-
-def _part_state(part: Workload) -> Document:
-    known = np.isfinite(part.per_s).tolist()
-    per_s = [rate if is_known else None for rate, is_known in zip(part.per_s.tolist(), known, strict=True)]
-    return {"start_s": part.start_s, "step_s": part.step_s, "per_s": per_s}
 
 
 def _parts(document: Document) -> tuple[Workload, ...]:
