@@ -14,7 +14,7 @@ from perdix.control.reconcile import Progress
 from perdix.control.sizes import sized_workers
 from perdix.control.state.ledger import State
 from perdix.models.forecasting.foresight import foresight
-from perdix.policies.contract import Decision, LooksFurther, Policy, Reason, Situation
+from perdix.policies.contract import Decision, Policy, Reason, Situation
 from perdix.policies.wording import workers
 from perdix.settings.stream_job import StreamJob
 from perdix.settings.targets import rescales
@@ -69,7 +69,7 @@ def plan(setting: Setting, observation: Observation, progress: Progress, lesson:
             job.bounds,
             current,
             partitions=job.source_partitions,
-            horizon_s=policy.horizon_s if isinstance(policy, LooksFurther) else HORIZON_S,
+            horizon_s=getattr(policy, "horizon_s", HORIZON_S),
         )
         beliefs = expecting(beliefs, lesson.memory, job.calendar)
     else:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -252,7 +252,11 @@ class Decision:
 
 
 class Policy(Protocol):
-    """Pure and deterministic: the same situation gives the same decision."""
+    """Pure and deterministic: the same situation gives the same decision.
+
+    One that plans further ahead than the 15 minutes of the papers, where the load can be foreseen so far, has a
+    ``horizon_s``: how far, seconds.
+    """
 
     name: str
     # Whether it decides by what was learned of the job, which may be wrong, and not by what is measured alone
@@ -260,10 +264,3 @@ class Policy(Protocol):
 
     def decide(self, situation: Situation) -> Decision:
         """Choose a scale-out within the bounds."""
-
-
-@runtime_checkable
-class LooksFurther(Protocol):
-    """A policy that plans further ahead than the 15 minutes of the papers, where the load can be foreseen so far."""
-
-    horizon_s: float  # how far, seconds
