@@ -117,8 +117,8 @@ def read_rows(path: Path, step_s: float | None = None) -> Rows:
     named = not names or names[rate_at] in RATES
     passed = {time_at, rate_at, *_row_numbers(names, rows)}
     others = [k for k in _numeric(rows[0][1]) if k not in passed]
-    if not names and others:
-        unread = ", ".join(str(k + 1) for k in others)
+    if not names and (filled := [k for k in others if any(_holds_number(cells, k) for _, cells in rows)]):
+        unread = ", ".join(str(k + 1) for k in filled)
         return replace(found, remarks=(f"read from column {rate_at + 1} of a table without titles, not {unread}",))
     return replace(found, unread=() if named else tuple(header[k] for k in others))
 
@@ -132,7 +132,7 @@ def _refuse_spilled(path: Path, rows: Sequence[Row], titles: int, unit: str) -> 
     ]
     if wrong:
         raise SettingsError(
-            f"{path}: {complaint(wrong)}; a point is the decimal sign, and a number has no commas unless it is quoted"
+            f"{path}: {complaint(wrong)}; a point is the decimal sign, a number has no commas, and a column has a title"
         )
 
 
@@ -396,6 +396,10 @@ def _number(cell: Any) -> float | None:
 def _numeric(cells: Sequence[Any]) -> list[int]:
     """Return where numbers are, or may be: cells that are empty too."""
     return [k for k, cell in enumerate(cells) if _empty(cell) or _number(cell) is not None]
+
+
+def _holds_number(cells: Sequence[Any], at: int) -> bool:
+    return at < len(cells) and _number(cells[at]) is not None
 
 
 def _empty(cell: Any) -> bool:

@@ -676,9 +676,9 @@ MINUTES = [f"2026-01-01T00:0{k}:00Z" for k in range(4)]
 def test_numbers_with_commas_in_a_table_of_commas_are_named(
     tmp_path: Path, header: str, rates: list[str], line: int
 ) -> None:
-    """Of 2,90 the rate was 2, and of 1,016.5 it was 1, without a word."""
+    """Of 2,90 the rate was 2, and of 1,016.5 it was 1, without a word. In quotes they are no numbers either."""
     times = [f"2026-01-01,{k}" for k in range(4)] if "hour" in header else MINUTES
-    said = rf"line {line}: more than the \d cells of the first line in '2026.*; a point is the decimal sign"
+    said = rf"line {line}: more than the \d cells of the first line in '2026.*; a point .*, a number has no commas, "
     with pytest.raises(SettingsError, match=said):
         recorded(written(tmp_path, rows(times, rates, header=header)))
     with pytest.raises(SettingsError, match=r"line \d: more than the 1 cell of the first line in '"):
@@ -689,6 +689,8 @@ def test_without_titles_it_is_said_which_column_of_several_is_read(tmp_path: Pat
     """The rates may have been written with a decimal comma."""
     trace = recorded(written(tmp_path, rows(MINUTES, ["3,75", "2,90", "1,85", "2,80"], header="")))
     assert trace.notes == ("read from column 2 of a table without titles, not 3",)
+    ended = recorded(written(tmp_path, rows(MINUTES, ["3,", "2,", "1,", "2,"], header="")))
+    assert ended.notes == (), "what every line ends with is no column of numbers"
 
 
 def test_a_header_may_leave_the_last_column_without_a_name(tmp_path: Path) -> None:
