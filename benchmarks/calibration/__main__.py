@@ -17,7 +17,7 @@ from benchmarks import measured
 from benchmarks.calibration import daedalus as calibration_daedalus
 from benchmarks.calibration import phoebe as calibration_phoebe
 from benchmarks.calibration import standstill as calibration_standstill
-from benchmarks.harness import Columns, grouped, markdown, options, write_json
+from benchmarks.harness import Columns, grouped, markdown, options, shown, write_json
 
 
 @dataclass(frozen=True)
@@ -79,9 +79,9 @@ SOURCES = {
 
 COLUMNS: Columns = {
     "figure": "{name}",
-    "observed": "{observed:,.4g}",
-    "simulated": "{mean:,.4g}",
-    "+-": "{spread:,.2g}",
+    "observed": lambda row: shown(row.observed),
+    "simulated": lambda row: shown(row.mean),
+    "+-": lambda row: shown(row.spread),
     "error": lambda row: f"{row.error:+.1%}" if row.relative else f"{row.error:+.3f}",
     "in sd": "{deviations:+.1f}",
 }

@@ -4,6 +4,7 @@ import pytest
 
 from benchmarks import measured
 from benchmarks.calibration import __main__ as calibration
+from benchmarks.harness import markdown
 
 pytestmark = pytest.mark.shared
 SEEDS = range(1, 6)
@@ -49,3 +50,15 @@ def test_an_error_is_relative_unless_the_number_is_a_share():
     assert (one.mean, one.error) == (190.0, pytest.approx(-0.05))
     assert one.deviations == pytest.approx(-10 / 14.142, rel=1e-3)
     assert calibration.Figure("skew", "x", 0.8, (0.7,), relative=False).error == pytest.approx(-0.1)
+
+
+def test_a_table_shows_records_per_second_with_all_their_digits(capsys: pytest.CaptureFixture[str]):
+    """As ``docs/twin.md`` quotes them: 62,915, where it was 6.291e+04."""
+    figures = [
+        calibration.Figure("line", "capacity", 62_915.2, (61_000.0, 63_000.0), relative=True),
+        calibration.Figure("line", "idle share", 0.0805, (0.0, 0.1), relative=False),
+    ]
+    markdown(figures, calibration.COLUMNS)
+    first, second = capsys.readouterr().out.splitlines()[2:]
+    assert first == "| capacity | 62,915 | 62,000 | 1,414 | -1.5% | -0.6 |"
+    assert second == "| idle share | 0.0805 | 0.05 | 0.07071 | -0.030 | -0.4 |"
