@@ -107,6 +107,13 @@ def test_what_is_over_before_a_rescale_needs_nobody():
     assert not more_after(minutes, np.array([350.0, 700.0]), reaction_s=300.0).any()
 
 
+def test_what_came_once_says_less_than_what_came_each_time():
+    """At the foot of a wave that was climbed once, six workers had stayed where two did (`traffic` of the replays)."""
+    off, on, capacities = np.zeros(30), np.full(30, 650.0), np.array([350.0, 700.0, 1_000.0])
+    once, often = (np.concatenate([*[off, on] * cycles, np.zeros(12)]) for cycles in (2, 8))
+    assert more_after(once, capacities)[0] < 0.8 * more_after(often, capacities)[0]
+
+
 def test_no_size_needs_more_than_the_most_workers():
     minutes = np.concatenate((np.tile(np.repeat([0.0, 1e300], 30), 8), np.zeros(12)))
     more = more_after(minutes, np.array([350.0, 700.0, 1_000.0]))

@@ -15,6 +15,7 @@ LEAST = 90  # minutes, before which nothing is concluded
 LIKELY = 0.1  # weight below which a minute is not alike, beside the one that is most alike
 MOST = 48  # similar minutes that are looked at
 AT_ONCE = 192  # hours of sizes: more no longer stay in the processor's cache
+NO_MORE = 1.0  # separate times in which no size needed more workers, that count beside those that were seen
 FOLLOWED = 48  # sizes that are followed through the hours; of more, the others lie between these
 
 
@@ -40,7 +41,7 @@ def after(
 
     Nothing waits when the hour begins. Who is overtaken by the load may sit it out, or go to the largest capacity and
     be late until that has caught up. The shorter of the two counts. Who goes needs more workers for as long as more
-    arrives than it takes: as many as work off in time what waits by then.
+    arrives than it takes: as many as work off in time what waits by then. What came once says little of that.
 
     ``minutes``: mean loads, records/s, shape ``(n,)``, the newest last; NaN where nothing was measured.
     ``workers``: the sizes, ascending, shape ``(sizes,)``.
@@ -67,7 +68,8 @@ def after(
     # Weighted means of ratios would let hours that have hardly begun speak as loud as whole ones.
     late, left, needs = each @ weights[alike] / (np.isfinite(hours).sum(axis=1) @ weights[alike])
     more = np.interp(own_per_s, followed, needs) - workers * np.interp(own_per_s, followed, left)
-    return After(np.interp(capacities_per_s, followed, late), np.maximum(more, 0.0))
+    times = _separate(alike, weights[alike])
+    return After(np.interp(capacities_per_s, followed, late), np.maximum(more, 0.0) * times / (times + NO_MORE))
 
 
 def _alike(minutes: Values) -> Values:
@@ -78,6 +80,15 @@ def _alike(minutes: Values) -> Values:
     level = np.convolve(logs, np.full(BEFORE, 1.0 / BEFORE), mode="valid")  # of k .. k + BEFORE - 1
     apart = np.hypot(logs[starts] - logs[last], level[starts - BEFORE + 1] - level[-1]) / ALIKE
     return np.asarray(np.exp(0.5 * (apart.min() ** 2 - apart**2)))
+
+
+def _separate(alike: NDArray[np.intp], weights: Values) -> float:
+    """Return how many separate times similar minutes come from: ten in a row are but one.
+
+    ``alike``: the minutes, ascending, of the shape of ``weights``, which say how much each counts.
+    """
+    each = np.bincount(np.cumsum(np.diff(alike, prepend=alike[0]) > BEFORE), weights)
+    return float(each.sum() ** 2 / (each**2).sum())
 
 
 def _follow(hours: Values, needed: NDArray[np.intp], capacities: Values, allowed_s: float, reaction_s: float) -> Values:
