@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from perdix.policies.planning import analogues
 from perdix.policies.planning.analogues import after
 
 
@@ -112,6 +113,20 @@ def test_what_came_once_says_less_than_what_came_each_time():
     off, on, capacities = np.zeros(30), np.full(30, 650.0), np.array([350.0, 700.0, 1_000.0])
     once, often = (np.concatenate([*[off, on] * cycles, np.zeros(12)]) for cycles in (2, 8))
     assert more_after(once, capacities)[0] < 0.8 * more_after(often, capacities)[0]
+
+
+@pytest.mark.parametrize(
+    ("minutes", "times"),
+    [
+        (np.concatenate((np.zeros(600), np.full(30, 650.0), np.zeros(12))), 1.0),  # 48 of its minutes are looked at
+        (np.concatenate((np.tile(np.repeat([0.0, 650.0], 30), 8), np.zeros(12))), 8.0),
+    ],
+)
+def test_a_pause_is_one_time_however_long_it_lasted(monkeypatch, minutes, times):
+    capacities = np.array([350.0, 700.0, 1_000.0])
+    counted = more_after(minutes, capacities)[0]
+    monkeypatch.setattr(analogues, "NO_MORE", 0.0)
+    assert counted / more_after(minutes, capacities)[0] == pytest.approx(times / (times + 1.0), abs=0.02)
 
 
 def test_no_size_needs_more_than_the_most_workers():

@@ -54,6 +54,7 @@ def after(
         return None
     weights = _alike(known)
     alike = np.flatnonzero(weights > LIKELY)
+    times = _separate(alike, weights[alike])
     if len(alike) > MOST:
         alike = alike[np.linspace(0, len(alike) - 1, MOST).astype(np.intp)]
     padded = np.concatenate([known, np.full(AHEAD, np.nan)])
@@ -68,7 +69,6 @@ def after(
     # Weighted means of ratios would let hours that have hardly begun speak as loud as whole ones.
     late, left, needs = each @ weights[alike] / (np.isfinite(hours).sum(axis=1) @ weights[alike])
     more = np.interp(own_per_s, followed, needs) - workers * np.interp(own_per_s, followed, left)
-    times = _separate(alike, weights[alike])
     return After(np.interp(capacities_per_s, followed, late), np.maximum(more, 0.0) * times / (times + NO_MORE))
 
 
