@@ -203,7 +203,7 @@ def _to_go(steps: _Steps, grid: _Grid) -> Values:
         costs, above = (part.reshape(-1, 3 * sizes, LEVELS).take(ways, axis=1) for part in (costs, above))
         costs[:, _OUT : _IN + 1, 0] = np.inf
         below = below.reshape(-1, 3 * sizes, LEVELS).take(ways, axis=1) + begins
-        places, counts = _ends(below[:, None], above[:, None])
+        places, counts = np.stack([below, below + 1], axis=1), np.stack([1.0 - above, above], axis=1)
         for k in range(end - 1, first - 1, -1):
             follows = _between(to_go[k], places[k - first], counts[k - first])
             _best(costs[k - first] + follows, to_go[k - 1], held=held[k])
@@ -243,24 +243,13 @@ class _Grid:
         """Return the point below each of some backlogs, and the share of the way to the next; of their shape."""
         place = (LEVELS - 1) * np.sqrt(np.minimum(backlogs / self.levels[-1], 1.0))
         below = np.minimum(place.astype(np.intp), LEVELS - 2)
-        share = (backlogs - self.levels.take(below)) / (self.levels[1:] - self.levels[:-1]).take(below)
+        share = (backlogs - self.levels.take(below)) / np.diff(self.levels).take(below)
         return below, np.minimum(np.maximum(share, 0.0), 1.0)
 
 
 def _begins(sizes: int) -> NDArray[np.intp]:
     """Return where the levels of each size begin in a table of costs to go; of shape ``(2, sizes, 1)``."""
     return LEVELS * np.arange(2 * sizes).reshape(2, sizes, 1)
-
-
-_BOTH = np.arange(2).reshape(2, 1, 1, 1)
-
-
-def _ends(below: NDArray[np.intp], share: Values) -> tuple[NDArray[np.intp], Values]:
-    """Return the points on both sides of each place and how much each counts, side by side before the last three axes.
-
-    ``below``, ``share``: as :meth:`_Grid.places` returns them, of three axes or with one of length 1 before these.
-    """
-    return below + _BOTH, np.abs(1 - _BOTH - share)
 
 
 def _between(to_go: Values, places: NDArray[np.intp], counts: Values) -> Values:
@@ -337,7 +326,7 @@ class _Moves:
         below, above = grid.places(left)
         tables = [_ADDED if grown else _AHEAD, _ADDED, _ADDED if grown else _AHEAD]
         below += _begins(sizes)[tables, :, 0] + 2 * sizes * LEVELS * np.arange(count)[:, None, None]
-        follows = _between(to_go[-count:], *_ends(below, above))
+        follows = _between(to_go[-count:], np.stack([below, below + 1]), np.stack([1.0 - above, above]))
         return cls(runs, costs, costs + follows, left)
 
     @property
