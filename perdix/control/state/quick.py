@@ -85,10 +85,9 @@ class QuickConnection:
         self.exec_driver_sql(begin)
         try:
             yield self
-            if self._connection.in_transaction():  # what went through it was part of this one: both end together
+            self.exec_driver_sql("COMMIT")
+            if self._connection.in_transaction():  # what went through it was part of this one
                 self._connection.commit()
-            else:
-                self.exec_driver_sql("COMMIT")
         except BaseException:
             with suppress(sqlite3.ProgrammingError):  # SQLAlchemy closes the connection where it is interrupted
                 if self._driver.in_transaction:  # on a full disk SQLite has already undone all
