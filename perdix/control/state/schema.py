@@ -390,9 +390,8 @@ class Database:
         self._engine.dispose()
 
     def _let_go(self) -> None:
-        with suppress(IndexError):  # other threads may take some meanwhile, the last one too
-            while True:
-                self._idle.pop().close()
+        while self._idle:
+            self._idle.pop().close()
 
     def _create(self) -> None:
         if not self.one_machine:
