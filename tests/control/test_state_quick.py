@@ -83,15 +83,3 @@ def test_two_writers_wait_for_each_other_from_their_beginning(database: Database
     with database.writing(), pytest.raises(OperationalError, match="locked"), other.writing():
         pytest.fail("two write at once")
     other.close()
-
-
-def test_a_connection_is_used_again_until_something_goes_wrong(database: Database):
-    with database.writing() as first:
-        first.execute(pauses.insert().values(**ROW))  # SQLAlchemy takes it for a transaction of its own
-    with database.reading() as second:
-        assert second is first
-        assert second.execute(JOBS).all() == [("orders",)]
-    with pytest.raises(RuntimeError, match="stop"):
-        forget_all_and_stop(database)
-    with database.reading() as third:
-        assert third is not first

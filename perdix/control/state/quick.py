@@ -86,17 +86,11 @@ class QuickConnection:
         try:
             yield self
             self.exec_driver_sql("COMMIT")
-            if self._connection.in_transaction():  # what went through it was part of this one
-                self._connection.commit()
         except BaseException:
             with suppress(sqlite3.ProgrammingError):  # SQLAlchemy closes the connection where it is interrupted
                 if self._driver.in_transaction:  # on a full disk SQLite has already undone all
                     self._driver.rollback()
             raise
-
-    def close(self) -> None:
-        """Give the connection back to SQLAlchemy."""
-        self._connection.close()
 
     def exec_driver_sql(self, text: str) -> Any:
         """Execute text as it is."""

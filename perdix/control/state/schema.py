@@ -314,7 +314,6 @@ class Database:
     def __init__(self, url: str) -> None:
         self.url = url_of(url)
         self._compiled: Compiled = {}
-        self._idle: list[QuickConnection] = []  # to take one from SQLAlchemy's pool costs twice as much as to use it
         try:
             self._engine = _open(self.url)
             self._create()
@@ -341,21 +340,13 @@ class Database:
 
     @contextmanager
     def _transaction(self, begin: str) -> Iterator[sa.Connection]:
-        if not self.one_machine:
-            with self._engine.begin() as connection:
-                yield connection
-            return
-        try:
-            quick = self._idle.pop()
-        except IndexError:
-            quick = QuickConnection(self._engine.connect(), self._compiled)
-        try:
-            with quick.transaction(begin):
-                yield cast("sa.Connection", quick)
-        except BaseException:
-            quick.close()
-            raise
-        self._idle.append(quick)
+        with self._engine.connect() as connection:
+            if self.one_machine:
+                with QuickConnection(connection, self._compiled).transaction(begin) as quick:
+                    yield cast("sa.Connection", quick)
+            else:
+                with connection.begin():
+                    yield connection
 
     def begun(self) -> sa.Connection:
         """Return a connection to SQLite in a transaction that writes; :meth:`close` ends it and undoes it."""
@@ -367,7 +358,6 @@ class Database:
         """Let a SQLite file shrink by what was deleted from it, once that is worth it; PostgreSQL does so by itself."""
         if not self.one_machine or self.url.database in (None, "", ":memory:"):
             return
-        self._let_go()
         connection = self._engine.raw_connection()
         try:
             cursor = connection.cursor()
@@ -386,12 +376,7 @@ class Database:
 
     def close(self) -> None:
         """Close every connection."""
-        self._let_go()
         self._engine.dispose()
-
-    def _let_go(self) -> None:
-        while self._idle:
-            self._idle.pop().close()
 
     def _create(self) -> None:
         if not self.one_machine:
