@@ -1,6 +1,7 @@
 """How far ahead a load can be foreseen at all, whoever forecasts: how long a high minute is followed by others."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,7 +50,16 @@ def foresight(minutes: Values) -> Foresight | None:
     enough = FOLLOWED + 1.0 / math.sqrt(effective)
     found = _correlations(apart, weights, furthest)
     ahead = next((lag for lag, value in enumerate(found) if value < enough), furthest)
-    return Foresight(found[0], ahead * MINUTE_S, count, furthest * MINUTE_S)
+    return Foresight(_carried(found), ahead * MINUTE_S, count, furthest * MINUTE_S)
+
+
+def _carried(found: Sequence[float]) -> float:
+    """Return the correlation of consecutive minutes as far as that of minutes two apart bears it out.
+
+    What is measured as a minute may be the end of one and the beginning of the next: then two in a row share seconds,
+    and seem to be like each other in white noise, too.
+    """
+    return min(found[0], math.sqrt(max(found[1], 0.0)))
 
 
 def _correlations(apart: Values, weights: Values, furthest: int) -> list[float]:

@@ -34,6 +34,7 @@ MUCH_LEFT = 0.5  # of the error budget, below which nothing is tried
 LEAST_MINUTES = 60  # before anything is given back
 NEW_MINUTES = 15  # for which a load that is above all that was seen before is a new one
 LASTS_MINUTES = 3  # that it must have been there for: a burst is over by then
+STAYED_MINUTES = 2  # for which a load has been there: it may stay
 BEHIND_S = 30.0  # of the load waiting: the job falls behind
 
 
@@ -148,9 +149,18 @@ def _larger(situation: Situation, shares: Mapping[int, float], budget: float, sp
     if situation.since_rescale_s < RESPITE_S and not _behind(situation):
         return runs, f"{spent}, but it was rescaled not long ago"
     waits_per_s = (situation.lag_records or 0.0) / situation.objectives.recovery_time_s  # to be worked off by then
-    arrives = situation.recent_workload_per_s + waits_per_s if _behind(situation) else 0.0
+    arrives = _to_come_per_s(situation) + waits_per_s if _behind(situation) else 0.0
     held = (n for n in larger if shares[n] <= budget and _takes(situation, n) > arrives)
     return next(held, max(larger)), spent
+
+
+def _to_come_per_s(situation: Situation) -> float:
+    """Return the load to expect after a rescale, records/s: the mean and what usually stays, or what has stayed."""
+    assert situation.foresight is not None
+    mean, stays = float(np.nanmean(situation.minutes)), min(max(situation.foresight.correlation, 0.0), 1.0)
+    expected = mean + stays * (situation.recent_workload_per_s - mean)
+    stayed = float(situation.measured[-STAYED_MINUTES:].min())
+    return max(expected, min(situation.recent_workload_per_s, stayed))
 
 
 def _not_too_small(situation: Situation, shares: Mapping[int, float], late_at: LateAt) -> list[int]:

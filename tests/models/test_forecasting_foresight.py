@@ -28,6 +28,13 @@ def test_white_noise_cannot_be_foreseen(seed, minutes):
     assert foresight(white(seed, minutes)).ahead_s <= MINUTE_S
 
 
+@pytest.mark.parametrize("minutes", [40, 400])
+def test_minutes_that_are_seconds_of_two_each_say_no_more_of_those_that_follow(minutes):
+    """What is measured as a minute may be half of one and half of the next: two in a row have a half in common."""
+    noise = white(5, minutes + 1)
+    assert foresight(0.5 * (noise[:-1] + noise[1:])).correlation < 0.4
+
+
 @pytest.mark.parametrize("period_min", [60, 120, 1440])
 @pytest.mark.parametrize("noise", [0.0, 0.05])
 def test_what_rises_and_falls_over_hours_can_be_foreseen(period_min, noise):

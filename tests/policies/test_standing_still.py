@@ -53,6 +53,13 @@ def test_noise_is_unforeseeable_and_a_wave_is_not():
     assert not unforeseeable(situation(4, NOISE[:5]))
 
 
+def test_noise_whose_minutes_share_seconds_is_unforeseeable_in_the_first_hour_too():
+    """One minute says half of the next then: a job with nothing waiting went from 5 to 16 workers (zoo 100015-7)."""
+    for first in range(0, 360, 20):
+        begun, ended = NOISE[first : first + 40], NOISE[first + 1 : first + 41]
+        assert unforeseeable(situation(4, 0.5 * (begun + ended))), first
+
+
 def test_one_worker_is_spoken_of_as_one():
     one = stand_still(situation(1, 0.1 * NOISE), "perdix")
     assert "so the job stands still at 1 worker: it would have been late in 0.0% of the last minutes" in one.sentence
@@ -295,6 +302,12 @@ def test_who_falls_behind_goes_to_a_size_that_takes_the_present_load():
     minutes = np.concatenate([NOISE, [300.0, 300.0]])
     decision = stand_still(situation(2, minutes, lag_records=1e5), "perdix")
     assert 40.0 * decision.scale_out > 300.0
+
+
+def test_who_falls_behind_in_a_single_minute_of_noise_does_not_go_to_a_size_for_that_minute():
+    """Of 1 worker that 2 had held with, 8 became (zoo 100015-19)."""
+    decision = stand_still(situation(2, np.concatenate([NOISE, [100.0, 400.0]]), lag_records=1.5e4), "perdix")
+    assert 2 < decision.scale_out <= 6
 
 
 def test_a_job_of_a_record_in_twenty_seconds_falls_behind_as_one_of_many():
