@@ -86,7 +86,7 @@ class Deployment:
     @property
     def maximum(self) -> int:
         """Workers that its cluster has at most."""
-        return self.place.parameters().workers.maximum
+        return self.twin.parameters.workers.maximum
 
     def catch_up(self, now_s: float) -> None:
         """Let the twin live up to now, and let the cluster deliver what it can."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import orjson
 import pandas as pd
 
-from benchmarks.storm.climate import START_S, STEP_S, WARM_S, Place
+from benchmarks.storm.climate import START_S, STEP_S, WARM_S, Load
 from benchmarks.storm.faults import STATES, Fault
 from perdix.models.forecasting.contract import Workload
 from perdix.models.forecasting.forecaster import fitted
@@ -26,15 +27,19 @@ HANGS_S = 20.0  # until MLflow's client gives up: twice 10 s
 Tables = Mapping[int, tuple[bytes, str]]  # version -> Parquet and its SHA-256
 
 
-def tables(places: Sequence[Place]) -> Tables:
-    """Return a fleet table per family, of which all but the first carries the last job's row over; then broken ones."""
-    made, first = {}, ""
+@cache
+def tables(loads: tuple[tuple[str, Load], ...]) -> Tables:
+    """Return a fleet table per family, of which all but the first carries the last job's row over; then broken ones.
+
+    ``loads``: each job's name and load.
+    """
+    made, first, jobs = {}, "", [job for job, _ in loads]
     for version, family in enumerate(FAMILIES, 1):
-        rows = [orjson.dumps(fitted(family, _seen(place)).to_state()).decode() for place in places]
+        rows = [orjson.dumps(fitted(family, _seen(load)).to_state()).decode() for _, load in loads]
         first = first or rows[-1]
-        made[version] = _written(places, [*rows[:-1], first], family, [version] * (len(places) - 1) + [1])
+        made[version] = _written(jobs, [*rows[:-1], first], family, [version] * (len(jobs) - 1) + [1])
     for number, state in enumerate(STATES.values(), BROKEN):
-        made[number] = _written(places, [state] * len(places), "broken", [number] * len(places))
+        made[number] = _written(jobs, [state] * len(jobs), "broken", [number] * len(jobs))
     return made
 
 
@@ -95,13 +100,13 @@ class Registry:
             self.passes(slow.amount)
 
 
-def _seen(place: Place) -> Workload:
-    per_s = place.load.arrivals()(START_S - WARM_S, WARM_S).reshape(-1, STEP_S).mean(axis=1)
+def _seen(load: Load) -> Workload:
+    per_s = load.arrivals()(START_S - WARM_S, WARM_S).reshape(-1, STEP_S).mean(axis=1)
     return Workload(START_S - WARM_S, STEP_S, per_s)
 
 
-def _written(places: Sequence[Place], states: Sequence[str], family: str, versions: Sequence[int]) -> tuple[bytes, str]:
-    table = pd.DataFrame({"job": [place.job.name for place in places], "family": family, "state": states})
+def _written(jobs: Sequence[str], states: Sequence[str], family: str, versions: Sequence[int]) -> tuple[bytes, str]:
+    table = pd.DataFrame({"job": jobs, "family": family, "state": states})
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "fleet.parquet"
         digest = write_fleet(Fleet(table.assign(**{VERSION: pd.Series(versions, dtype="Int64")})), path)

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import partial
 from pathlib import Path
 
 from sqlalchemy.exc import SQLAlchemyError
@@ -101,7 +101,7 @@ class World:
             folder,
             self._url,
             lambda: Sources(scrapes, LiveSource(connected_in(self.pass_time))),
-            cache(lambda: tables(places)),
+            partial(tables, tuple((place.job.name, place.load) for place in places)),
             wrapped,
             None if apart else Machine("kernel:1", START_S - UP_S),
         )
