@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 import numpy as np
+import orjson
 
 from benchmarks.storm.answers import BAD_ANSWERS, garbage
 from benchmarks.storm.climate import SHARED
@@ -58,15 +59,15 @@ class Scraped(LivingTwin):
     def __post_init__(self) -> None:
         super().__init__({}, SimulatedClock(0.0))
 
-    def series(self, matchers: tuple[Matcher, ...], from_s: float, to_s: float) -> list[Series]:
-        """Return the series that all ``matchers`` mean, with samples up to ``to_s``."""
+    def series(self, matchers: tuple[Matcher, ...], from_s: float, to_s: float) -> list[Series]:  # noqa: ARG002
+        """Return the series that all ``matchers`` mean, up to now: what is later than a step counts for none."""
         metric = next((matcher.value for matcher in matchers if (matcher.label, matcher.op) == (NAME, "=")), None)
         found = []
         for name in self.deployments:
             every = self._of(name, from_s)
             asked = chain.from_iterable(every.values()) if metric is None else every.get(metric, ())
             found += [series for series in asked if meant(matchers, series.metric, series.labels)]
-        return [kept for series in found for kept in _until(series, to_s)]
+        return found
 
     def _of(self, name: str, from_s: float) -> Mapping[str, Sequence[Series]]:
         """Return the series of one job by metric."""
@@ -87,11 +88,6 @@ class Scraped(LivingTwin):
         return read[2]
 
 
-def _until(series: Series, to_s: float) -> list[Series]:
-    end = int((series.times_ms <= 1_000.0 * to_s).sum())
-    return [replace(series, times_ms=series.times_ms[:end], values=series.values[:end])] if end else []
-
-
 @dataclass(frozen=True)
 class PrometheusServer:
     """Answers a request as a Prometheus that has the faults of the jobs it is asked for.
@@ -108,7 +104,8 @@ class PrometheusServer:
         jobs = [name for name in self.scraped.deployments if name in asked.get("query", "")]
         shared = request.host == SHARED
         with np.errstate(invalid="ignore", over="ignore"):
-            right = Response.of(*query_range(self.scraped, asked))
+            status, document = query_range(self.scraped, asked)
+        right = Response(status, orjson.dumps(document), HEADERS)
         for fault in (fault for name in jobs for fault, _ in self.scraped.faults(name)):
             found = self._through(fault, request, right, asked["query"])
             if found is not None:
