@@ -52,22 +52,29 @@ def scrape(
     for entry in exposed:
         if entry.endpoint not in endpoints:
             endpoints[entry.endpoint] = number.setdefault(scraping.clock(entry.endpoint), len(number))
-        if isinstance(entry.read, OfWorker):
-            table = tables.get(entry.read.table) or tables.setdefault(entry.read.table, _Table(entry.read.table))
-            table.clock_of[entry.read.worker] = endpoints[entry.endpoint]
+        read = _of_worker(entry, scraping)
+        if read is not None:
+            tables.setdefault(read.table, _Table(read.table)).clock_of[read.worker] = endpoints[entry.endpoint]
     clocks = {clock: endpoint for endpoint, clock in reversed(endpoints.items())}  # the first that has it
     asked = [clocks[clock] for clock in range(len(number))]
     looks = Looks.of(history, scraping, twin.seed, asked, from_s=first_s, to_s=end_s)
     of_workers = {read: table.samples(history, looks) for read, table in tables.items()}
     found = []
     for entry in exposed:
-        if isinstance(entry.read, OfWorker):
-            samples = of_workers[entry.read.table].get(entry.read.worker)
+        read = _of_worker(entry, scraping)
+        if read is not None:
+            samples = of_workers[read.table].get(read.worker)
         else:
             samples = _samples(history, entry, looks[endpoints[entry.endpoint]], scraping.silences)
         if samples is not None:
             found.append(Series(entry.metric, entry.worker, *samples, entry.labels, entry.kind))
     return found
+
+
+def _of_worker(entry: Exposed, scraping: Scraping) -> OfWorker | None:
+    """Return the part of a table that a series is; a counter that a restart of its exporter resets is read alone."""
+    alone = entry.kind == "counter" and scraping.silences
+    return entry.read if isinstance(entry.read, OfWorker) and not alone else None
 
 
 @dataclass

@@ -127,37 +127,36 @@ def _flink(twin: JobTwin) -> list[Exposed]:
     if (partitions := twin.parameters.source.partitions) is not None:
         of_topic = {"namespace": "kafka", "topic": job}
         exposed.append(Exposed("kafka_topic_partitions", BROKER, _constant(partitions), labels=of_topic))
+    counted = _whole(_value("worker_counter"))
+    of_workers: dict[str, Read] = {
+        "cpu": _value("worker_cpu"),
+        "busy": _whole(_while_running(_busy(twin, BUSY_OVER_S, scale=1_000.0))),
+        "records": _while_running(counted),
+        "pending": _while_running(_only_where(counted, _pending(twin))),
+        "latency": _while_running(_only_where(counted, _value("latency_p95_ms"))),
+    }
     for worker in range(twin.parameters.workers.maximum):
-        exposed += _task_manager(twin, worker, place, of_job)
+        reads = {name: OfWorker(worker, read) for name, read in of_workers.items()}
+        exposed += _task_manager(twin, worker, place, of_job, reads)
     return exposed
 
 
-def _task_manager(twin: JobTwin, worker: int, place: Mapping[str, str], of_job: Mapping[str, str]) -> list[Exposed]:
+def _task_manager(
+    twin: JobTwin, worker: int, place: Mapping[str, str], of_job: Mapping[str, str], reads: Mapping[str, Read]
+) -> list[Exposed]:
     pod = worker_name(twin.parameters.name, worker)
     here = {"pod": pod, "tm_id": pod}
+    of_task = {**of_job, **here, "task_name": SOURCE, "subtask_index": str(worker)}
     task = {**of_job, **here, "task_name": SOURCE, "operator_name": SOURCE, "subtask_index": str(worker)}
-    prefix = "flink_taskmanager_job_task_operator"
-    counted = _whole(_value("worker_counter", worker))
+    prefix = "flink_taskmanager_job_task"
     heap = twin.parameters.heap
     return [
         *([] if heap is None else _heaps(heap, worker, pod, {**place, **here})),
-        Exposed("flink_taskmanager_Status_JVM_CPU_Load", pod, _value("worker_cpu", worker), pod, {**place, **here}),
-        Exposed(
-            "flink_taskmanager_job_task_busyTimeMsPerSecond",
-            pod,
-            _whole(_while_running(OfWorker(worker, _busy(twin, BUSY_OVER_S, scale=1_000.0)))),
-            pod,
-            {**of_job, **here, "task_name": SOURCE, "subtask_index": str(worker)},
-        ),
-        Exposed(f"{prefix}_numRecordsIn", pod, _while_running(counted), pod, task, "counter"),
-        Exposed(f"{prefix}_pendingRecords", pod, _while_running(_pending(twin, worker)), pod, task),
-        Exposed(
-            f"{prefix}_eventTimeLag",
-            pod,
-            _while_running(_only_where(counted, _value("latency_p95_ms"))),
-            pod,
-            {**task, "quantile": "0.95"},
-        ),
+        Exposed("flink_taskmanager_Status_JVM_CPU_Load", pod, reads["cpu"], pod, {**place, **here}),
+        Exposed(f"{prefix}_busyTimeMsPerSecond", pod, reads["busy"], pod, of_task),
+        Exposed(f"{prefix}_operator_numRecordsIn", pod, reads["records"], pod, task, "counter"),
+        Exposed(f"{prefix}_operator_pendingRecords", pod, reads["pending"], pod, task),
+        Exposed(f"{prefix}_operator_eventTimeLag", pod, reads["latency"], pod, {**task, "quantile": "0.95"}),
     ]
 
 
@@ -259,23 +258,29 @@ def _while_running(read: Read) -> Read:
 
 
 def _only_where(condition: Read, read: Read) -> Read:
+    """Show values where there is a ``condition``; either may be of the job where the other is of each worker."""
 
     def read_shown(history: History, rows: Rows) -> Values:
         values, absent = read(history, rows), np.isnan(condition(history, rows))
+        if values.ndim < absent.ndim:
+            values = values[:, None]
         return np.where(absent if values.ndim == absent.ndim else absent[:, None], np.nan, values)
 
     return read_shown
 
 
-def _pending(twin: JobTwin, worker: int) -> Read:
-    """Read this subtask's part of the consumer lag: that of the partitions that it reads; an equal part of all else."""
-    partitions = twin.parameters.source.partitions
+def _pending(twin: JobTwin) -> Read:
+    """Read each subtask's part of the consumer lag: that of the partitions that it reads; an equal part of all else."""
+    partitions, workers = twin.parameters.source.partitions, twin.parameters.workers.maximum
 
     def read(history: History, rows: Rows) -> Values:
         lag, deployed = _value("lag")(history, rows), _value("scale_out")(history, rows)
         if partitions is None:
             return np.asarray(lag / deployed)
+        if rows.ndim == 1:
+            lag, deployed = lag[:, None], deployed[:, None]
         each, more = np.divmod(partitions, deployed)
+        worker = np.arange(rows.shape[1] if rows.ndim > 1 else workers)
         return np.asarray(lag * (each + (worker < more)) / partitions)
 
-    return _only_where(_value("worker_counter", worker), read)
+    return read

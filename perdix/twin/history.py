@@ -85,12 +85,14 @@ class History:
     def some(self, name: str, rows: NDArray[np.int64], worker: int | None = None) -> Values:
         """Return the values in some rows, counted from the first that is kept; shape of ``rows``.
 
-        ``worker``: of which one, in a column of workers.
+        ``worker``: of which one, in a column of workers; of all by default, shape ``(n, workers)``. Rows of shape
+        ``(n, k)`` are then those of each of the first ``k``, and so are the values.
         Raises ``IndexError`` as :meth:`rows` does.
         """
-        gone = self._kept_from(name, rows.min(initial=self._length))
-        column = self._columns[name]
-        return np.asarray((column if worker is None else column[:, worker])[rows - gone])
+        rows = rows - self._kept_from(name, rows.min(initial=self._length))
+        column = self._columns[name] if worker is None else self._columns[name][:, worker]
+        of_each = column.ndim > 1 and rows.ndim > 1
+        return np.asarray(column[rows, np.arange(rows.shape[1])] if of_each else column[rows])
 
     def once(self, rows: object, what: object, work_out: Callable[[], Values]) -> Values:
         """Return ``work_out()``, worked out once for ``what`` as long as the very same ``rows`` are asked for.
