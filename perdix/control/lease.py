@@ -42,8 +42,8 @@ class _Row(NamedTuple):
 
 _NAME = leases.c.name == sa.bindparam("of_name")
 _ROWS = sa.select(*(leases.c[name] for name in _Row._fields))
-_ROW = _ROWS.where(_NAME)
-_LOCKED_ONE = quick(_ROW.with_for_update())
+_ROW = quick(_ROWS.where(_NAME))
+_LOCKED_ONE = _ROW.with_for_update()
 _LOCKED = _ROWS.where(leases.c.name.in_(sa.bindparam("names", expanding=True)))
 # Always in one order, or two controllers might wait for each other's rows.
 _LOCKED = _LOCKED.order_by(leases.c.name).with_for_update()
@@ -54,7 +54,18 @@ _HELD = quick(
     .where(_NAME, leases.c.token == sa.bindparam("token"), leases.c.holder == sa.bindparam("holder"))
     .with_for_update()
 )
-_WATCH = keep_last(lease_watches, lease_watches.c.keys())
+_UNTIL = ("boot", "deadline_s", "ttl_s", "expires_s")
+_ROUNDS = sa.func.coalesce(leases.c.renewals, sa.literal_column("0"))
+_RENEW = quick(
+    leases.update()
+    .where(_NAME)
+    .values(renewals=_ROUNDS + sa.literal_column("1"), **{name: sa.bindparam(f"new_{name}") for name in _UNTIL})
+)
+_ROUND = ("name", "boot", "token", "renewals")
+_SEEN = quick(
+    sa.select(lease_watches.c.since_s).where(*(lease_watches.c[name] == sa.bindparam(name) for name in _ROUND))
+)
+_WATCH = quick(keep_last(lease_watches, lease_watches.c.keys()))
 
 
 class StaleLease(Exception):  # noqa: N818 - an event between controllers, not a defect
@@ -135,8 +146,8 @@ def renew(store: StateStore, lease: Lease, at: Moment, ttl_s: float) -> Lease:
     """
     with store.database.writing() as connection:
         check(connection, lease)
-        renewed = leases.update().where(leases.c.name == lease.name)
-        connection.execute(renewed.values(renewals=sa.func.coalesce(leases.c.renewals, 0) + 1, **_until(at, ttl_s)))
+        new = {f"new_{column}": value for column, value in _until(at, ttl_s).items()}
+        connection.execute(_RENEW, {"of_name": lease.name, **new})
     return replace(lease, deadline_s=at.elapsed_s + ttl_s, boot=at.boot)
 
 
@@ -150,7 +161,8 @@ def release(store: StateStore, lease: Lease) -> bool:
 def holder_of(store: StateStore, name: str, at: Moment) -> Lease | None:
     """Return who holds the lease now, as far as is known without having watched it; ``None`` if nobody."""
     with store.database.reading() as connection:
-        row = connection.execute(_ROW, {"of_name": name}).one_or_none()
+        found = connection.execute(_ROW, {"of_name": name}).one_or_none()
+    row = None if found is None else _Row._make(found)
     if row is None or row.holder is None:
         return None
     lease = Lease(row.name, row.holder, row.token, row.deadline_s or 0.0, row.boot)
@@ -197,8 +209,7 @@ def _is_over(connection: sa.Connection, row: _Row, at: Moment, *, one_machine: b
 def _watched_long_enough(connection: sa.Connection, row: _Row, at: Moment) -> bool:
     """Whether this round of the lease was first seen, on this boot, as long ago as it lasts; begins to watch it."""
     seen = {"name": row.name, "boot": at.boot, "token": row.token, "renewals": row.renewals or 0}
-    same = [lease_watches.c[name] == value for name, value in seen.items()]
-    since_s = connection.execute(sa.select(lease_watches.c.since_s).where(*same)).scalar()
+    since_s = connection.execute(_SEEN, seen).scalar()
     if since_s is None:
         connection.execute(_WATCH, {**seen, "since_s": at.elapsed_s})
         return False

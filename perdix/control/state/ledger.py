@@ -65,9 +65,9 @@ _DESIRED = quick(
     .join(decisions, decisions.c.decision_id == desired_scales.c.decision_id)
     .where(_WANTED)
 )
-_QUEUE = sa.select(desired_scales.c.job).where(_WANTED).with_for_update()
-_KNOWN = sa.select(decisions.c.decision_id).where(_ID)
-_DECISION = sa.select(decisions).where(_ID)
+_QUEUE = quick(sa.select(desired_scales.c.job).where(_WANTED).with_for_update())
+_KNOWN = quick(sa.select(decisions.c.decision_id).where(_ID))
+_DECISION = quick(sa.select(decisions).where(_ID))
 _NOTED = _JOB, decisions.c.applied_s <= sa.bindparam("to_s")
 _RESCALES = quick(
     sa.select(
@@ -128,7 +128,7 @@ class Intent:
         return State.ADVISED if not self.act else State.INTENT if self.rescales else State.HELD
 
 
-_ASK = decisions.update().where(_ID).values(asked_token=sa.bindparam("token"))
+_ASK = quick(decisions.update().where(_ID).values(asked_token=sa.bindparam("token")))
 _INTEND = decisions.insert()
 _RECORD = quick(keep_first(decisions, [*Intent.__dataclass_fields__, "account", "decision_id", "state", "attempts"]))
 _SAME = ("from_scale_out", "scale_out", "from_mix", "mix", "policy", "reason", "versions", "act", "state")
