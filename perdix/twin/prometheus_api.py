@@ -39,7 +39,8 @@ def query_range(living: LivingTwin, parameters: Mapping[str, str]) -> Answer:
         results = _evaluated(living, parameters, steps_s)
     except (PromQLError, BadParameterError) as error:
         return _bad(str(error))
-    matrix = [{"metric": labels, "values": _points(steps_s, values)} for labels, values in results]
+    times_s = _shown(steps_s)
+    matrix = [{"metric": labels, "values": _points(times_s, values)} for labels, values in results]
     return _success("matrix", matrix)
 
 
@@ -50,7 +51,8 @@ def query(living: LivingTwin, parameters: Mapping[str, str]) -> Answer:
         results = _evaluated(living, parameters, np.array([time_s]))
     except (PromQLError, BadParameterError) as error:
         return _bad(str(error))
-    vector = [{"metric": labels, "value": _points(np.array([time_s]), values)[0]} for labels, values in results]
+    times_s = _shown(np.array([time_s]))
+    vector = [{"metric": labels, "value": _points(times_s, values)[0]} for labels, values in results]
     return _success("vector", vector)
 
 
@@ -68,9 +70,13 @@ def _evaluated(
     return [(dict(result.labels), result.values) for result in found]
 
 
-def _points(steps_s: NDArray[np.float64], values: NDArray[np.float64]) -> list[list[Any]]:
-    pairs = zip(steps_s.tolist(), values.tolist(), strict=True)
-    return [[round(time_s, 3), prometheus_text(value)] for time_s, value in pairs if not math.isnan(value)]
+def _shown(steps_s: NDArray[np.float64]) -> list[float]:
+    return [round(time_s, 3) for time_s in steps_s.tolist()]
+
+
+def _points(times_s: list[float], values: NDArray[np.float64]) -> list[list[Any]]:
+    pairs = zip(times_s, values.tolist(), strict=True)
+    return [[time_s, prometheus_text(value)] for time_s, value in pairs if not math.isnan(value)]
 
 
 def _time(parameters: Mapping[str, str], name: str) -> float:
