@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
+import matplotlib as mpl
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -18,6 +19,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, FuncFormatter, MultipleLocator
 from numpy.typing import NDArray
 from PIL import Image
+
+mpl.rcParams["text.parse_math"] = False  # of names from outside, what stands between two $ is no formula
 
 # Okabe and Ito's colours: distinguished with any colour vision.
 BLUE, ORANGE, GREEN, RED, SKY, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#666666"
