@@ -78,8 +78,8 @@ def _sampled(name: str, config: dict[str, Any], picture: Path | None, *, show: b
 
     # What is wrong is said before anything is begun.
     sampled = what_is_sampled(SampleConfig(**config), name, Workspace())
-    if picture is not None and not picture.resolve().parent.is_dir():
-        raise UserError(f"{picture}: there is no folder {picture.resolve().parent}; make it, or write elsewhere")
+    if picture is not None:
+        _require_writable(picture)
     live = config["live"]
     if show:
         say_beforehand(
@@ -98,6 +98,17 @@ def _sampled(name: str, config: dict[str, Any], picture: Path | None, *, show: b
         picture.write_bytes(samples_picture(read_samples(Path(document["file"])), sampled.sizes, sampled.twin))
         document["picture"] = str(picture)
     return document
+
+
+def _require_writable(picture: Path) -> None:
+    """Make the file: a picture that cannot be written must not hide, in the end, what a job was not given back."""
+    folder = picture.resolve().parent
+    if not folder.is_dir():
+        raise UserError(f"{picture}: there is no folder {folder}; make it, or write elsewhere")
+    try:
+        picture.touch()
+    except OSError as error:
+        raise UserError(f"{picture}: cannot be written: {error.strerror}; write elsewhere") from None
 
 
 def _document(path: Path, left: str) -> dict[str, Any]:

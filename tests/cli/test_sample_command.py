@@ -79,6 +79,7 @@ def test_what_was_not_given_back_is_said_and_is_no_success(monkeypatch: pytest.M
         (["co1", "--method", "bisect"], "there is no sampling method 'bisect'"),
         (["co1", "--job", "../co1"], "is no name of a stream job"),
         (["co1", "--picture", "/no/such/folder/co1.png"], "make it, or write elsewhere"),
+        (["co1", "--picture", "/dev/" + 300 * "a"], "cannot be written: File name too long; write elsewhere"),
         (["nosuch", "--live"], "there is no stream job 'nosuch'; known: "),
         (["nosuch", "--live", "--job", "other"], "--job other: with --live the job itself is sampled, so leave it out"),
     ],
