@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 RECORDED_S = 600
 RATES = 20
+LEAST_WORKERS = 2  # a job or a twin that may have fewer is profiled at what it has
+LONGEST_S = 86_400  # for which a rate is held, and again for which it is measured
 COLUMNS = ("scale_out", "highest_per_s", "per_worker_per_s", "rates_held", "latency_ms")
 
 
@@ -39,7 +41,7 @@ class ProfileConfig(dg.Config):
     """How jobs are profiled; as the options of ``perdix profile``."""
 
     twin: str = Field("", description="Twin to deploy: a name in conf/twins; empty: the one called as the stream job.")
-    minimum: int = Field(2, ge=1, description="Smallest scale-out that is deployed.")
+    minimum: int = Field(LEAST_WORKERS, ge=1, description="Smallest scale-out that is deployed.")
     live: bool = Field(
         False, description="Profile the running job itself, one scale-out after the other, as its file allows."
     )
@@ -52,8 +54,10 @@ class ProfileConfig(dg.Config):
         allow_inf_nan=False,
         description="First rate and distance of rates, records/s; 0: twenty rates up to the most that the twin takes.",
     )
-    settle_s: int = Field(300, ge=0, description="Seconds for conditions to become normal after a change of the rate.")
-    measure_s: int = Field(120, ge=1, description="Seconds that are measured then.")
+    settle_s: int = Field(
+        300, ge=0, le=LONGEST_S, description="Seconds for conditions to become normal after a change of the rate."
+    )
+    measure_s: int = Field(120, ge=1, le=LONGEST_S, description="Seconds that are measured then.")
     fail: bool = Field(True, description="Let a worker of each deployment fail once, to learn the downtime.")
     seed: int = Field(0, ge=0, description="Of the twin's luck.")
 
@@ -173,6 +177,8 @@ def _scale_outs(config: ProfileConfig, most: int, has: str) -> tuple[int, int]:
     """Return the smallest and the largest scale-out."""
     if config.maximum > most:
         raise SettingsError(f"maximum {config.maximum}: {has}; ask for fewer")
+    if config.minimum > max(most, LEAST_WORKERS):
+        raise SettingsError(f"minimum {config.minimum}: {has}; ask for fewer")
     if config.minimum > config.maximum > 0:
         raise SettingsError(f"minimum {config.minimum} is above maximum {config.maximum}; swap or widen them")
     maximum = config.maximum or most

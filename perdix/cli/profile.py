@@ -46,8 +46,12 @@ def profile(
             max=1e12,
         ),
     ] = None,
-    settle_s: Annotated[int, typer.Option("--settle", help="Seconds after a change of the rate.", min=0)] = 300,
-    measure_s: Annotated[int, typer.Option("--measure", help="Seconds that are measured then.", min=1)] = 120,
+    settle_s: Annotated[
+        int, typer.Option("--settle", help="Seconds after a change of the rate.", min=0, max=86_400)
+    ] = 300,
+    measure_s: Annotated[
+        int, typer.Option("--measure", help="Seconds that are measured then.", min=1, max=86_400)
+    ] = 120,
     fail: Annotated[bool, typer.Option("--fail/--no-fail", help="Let a worker of each deployment fail once.")] = True,
     seed: Annotated[int, typer.Option("--seed", help="Of the twin's luck.", min=0)] = 0,
     as_json: JsonOption = False,

@@ -152,6 +152,15 @@ class TestPlan:
         with pytest.raises(SettingsError, match="'wordcount' has 12 workers; ask for fewer"):
             plan_of(ProfileConfig(maximum=13), load_twin("wordcount"))
 
+    def test_fewer_workers_than_were_asked_for_are_not_profiled_in_their_place(self) -> None:
+        with pytest.raises(SettingsError, match="minimum 13: the twin 'wordcount' has 12 workers; ask for fewer"):
+            plan_of(ProfileConfig(minimum=13), load_twin("wordcount"))
+
+    @pytest.mark.parametrize("config", [{"settle_s": 10**9}, {"measure_s": 10**9}])
+    def test_a_rate_is_held_for_a_day_at_most(self, config: dict[str, int]) -> None:
+        with pytest.raises(ValueError, match="less than or equal to 86400"):
+            ProfileConfig(**config)
+
 
 class TestPictures:
     def test_a_profile_is_drawn(self) -> None:
