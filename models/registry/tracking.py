@@ -22,6 +22,8 @@ _ENVIRONMENT = {
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
 }
+# MLflow connects to a database ten times, over 100 s, and knows no setting for that.
+_CONNECTS = 2
 
 
 def quiet_environment() -> None:
@@ -39,6 +41,11 @@ def client(tracking_uri: str) -> Any:
     # Its INFO lines (database migrations, saved examples) would end up in the middle of the commands' output.
     logging.getLogger("mlflow").setLevel(logging.WARNING)
     logging.getLogger("alembic").setLevel(logging.WARNING)
+    if not is_server(tracking_uri):
+        with suppress(ImportError):  # whoever lacks what a database needs learns it from the client
+            from mlflow.store.db import utils  # noqa: PLC0415
+
+            utils.MAX_RETRY_COUNT = _CONNECTS
     return MlflowClient(tracking_uri=tracking_uri, registry_uri=tracking_uri)
 
 

@@ -447,6 +447,14 @@ def test_a_database_that_is_none_is_unavailable(tmp_path: Path) -> None:
         Registry(f"sqlite:///{database}", tmp_path).current_version(FORECAST)
 
 
+def test_a_database_that_cannot_be_opened_is_unavailable_within_seconds(tmp_path: Path) -> None:
+    """MLflow tries ten times, over 100 s: the loop would serve no job meanwhile."""
+    began = time.monotonic()
+    with pytest.raises(RegistryUnavailable, match="unable to open database file; check that database"):
+        Registry(f"sqlite:///{tmp_path}", tmp_path).current_version(FORECAST)
+    assert time.monotonic() - began < 20
+
+
 def test_a_refused_publication_leaves_a_failed_run_and_no_alias(registry: Registry, client, publication) -> None:
     strange = Candidate("linear", pd.DataFrame({"job": ["orders"], "wape\n%": [0.1]}))
     with pytest.raises(RegistryError, match=f"publishing {FORECAST}"):
