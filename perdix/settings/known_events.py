@@ -7,6 +7,7 @@ Belongs here: what an event is, and when it starts. Does not belong here: what b
 from __future__ import annotations
 
 import bisect
+import itertools
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from zoneinfo import ZoneInfo, available_timezones
 from cronsim import CronSim, CronSimError
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from perdix.settings.durations import seconds_of
+from perdix.settings.durations import in_words, seconds_of
 from perdix.settings.nearest_name import meant
 from perdix.settings.strict import Strict
 
@@ -27,6 +28,7 @@ LONGEST_S = 7 * 86_400.0
 AHEAD_S = 3_600.0  # for which starts are looked up at once
 FAR_S = 86_400.0  # a look so much later than the last one begins anew
 CRON_FIELDS = 5
+TRIED = 16  # starts by cron, of which no two may be closer than the event lasts
 _ANY_TIME = datetime.fromisoformat("2026-01-01T00:00:00+00:00")
 
 
@@ -91,7 +93,21 @@ class KnownEvent(Strict):
             raise ValueError("give 'at' or 'cron', not both")
         if self.at is not None and self.timezone is not None:
             raise ValueError("times under 'at' have zones of their own; leave 'timezone' out")
+        # Each time would be expected on top of the one before, and none could be told from it
+        apart_s = min((after - before for before, after in itertools.pairwise(self._some_starts())), default=math.inf)
+        if apart_s < self.lasts:
+            raise ValueError(
+                f"it would start again after {in_words(apart_s)}, while it lasts; correct when, or 'lasts'"
+            )
         return self
+
+    def _some_starts(self) -> Iterator[float]:
+        """Return some starts, epoch seconds, in order: all under ``at``; by ``cron`` as where no clock is changed."""
+        if self.at is not None:
+            yield from sorted(moment.timestamp() for moment in self.at)
+        elif self.cron is not None:
+            for start in itertools.islice(CronSim(self.cron, _ANY_TIME), TRIED):
+                yield start.timestamp()
 
     def starts_from(self, begin_s: float) -> Iterator[float]:
         """Return its starts by ``cron`` from ``begin_s`` on, epoch seconds, in order."""

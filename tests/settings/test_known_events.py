@@ -73,6 +73,12 @@ def test_a_job_file_names_its_events(tmp_path: Path) -> None:
         ('cron: "0 2 * * *", lasts: 0, factor: 2', "greater than 0"),
         ('cron: "0 2 * * *", lasts: .inf, factor: 2', "finite"),
         ('cron: "0 2 * * *", lasts: 9w, factor: 2', "604800"),
+        ('cron: "* 2 * * *", lasts: 45m, factor: 2', "it would start again after 1 min, while it lasts"),
+        ('cron: "0 2 * * MON,TUE", lasts: 2d, factor: 2', "it would start again after 1 d, while it lasts"),
+        (
+            "at: [2026-01-31T06:00:00Z, 2026-01-31T07:00:00+01:00], lasts: 1h, factor: 2",
+            "it would start again after 0 s",
+        ),
         ('cron: "0 2 * * *", lasts: 1h, factor: 0', "greater than 0"),
         ('cron: "0 2 * * *", lasts: 1h, factor: -1', "greater than 0"),
         ('cron: "0 2 * * *", lasts: 1h, factor: 1.0e+300', "less than or equal to 1000"),
@@ -89,6 +95,13 @@ def test_a_wrong_event_is_answered_with_file_line_and_mend(tmp_path: Path, event
     assert words in str(error.value)
     assert f"{path}:3:" in str(error.value)
     assert "events.sale" in str(error.value)
+
+
+def test_an_event_may_last_until_it_starts_again() -> None:
+    for cron, lasts in (("*/10 * * * *", "10m"), ("0 2 * * *", "1d"), ("0 2 * * MON", "7d"), ("0 0 29 2 *", "7d")):
+        assert of(on={"cron": cron, "timezone": "Europe/Berlin", "lasts": lasts, "factor": 2}).events
+    with pytest.raises(ValueError, match="it would start again after 10 min, while it lasts"):
+        of(on={"cron": "*/10 * * * *", "lasts": "11m", "factor": 2})
 
 
 def test_an_event_without_a_proper_name_is_refused() -> None:
