@@ -16,7 +16,7 @@ from perdix.cli.ds2.command import ds2
 from perdix.cli.known_errors import known_errors
 from perdix.cli.output import UserError, run_guarded
 from perdix.cli.replay.command import replay
-from perdix.settings.home import CONF_VARIABLE, DOCS, conf_folder
+from perdix.settings.home import CONF_VARIABLE, DOCS, conf_folder, value_of
 
 app = typer.Typer(
     name="perdix",
@@ -46,7 +46,7 @@ def root(
 
     Raises ``UserError`` where PERDIX_CONF names no folder: no job and every default would be taken for the operator's.
     """
-    if os.environ.get(CONF_VARIABLE) and not (folder := conf_folder()).is_dir():
+    if value_of(CONF_VARIABLE) and not (folder := conf_folder()).is_dir():
         raise UserError(f"{CONF_VARIABLE} {folder}: there is no such folder; make it, or correct the variable")
 
 

@@ -1,6 +1,7 @@
 """The folders under ``PERDIX_HOME``: one place that knows where state lives.
 
-A variable of the environment that is empty counts as one that is not set, as templates of deployments leave it.
+A variable of the environment that is empty counts as one that is not set, as templates of deployments leave it, and
+spaces and line ends around a value do not count, as secrets often end in one.
 """
 
 from __future__ import annotations
@@ -19,6 +20,11 @@ DOCS = (PACKAGE / "docs").resolve()  # the pages that messages name
 PROJECT = PACKAGE.parent  # the checkout; where perdix came as a wheel, the folder that it was installed into
 
 
+def value_of(variable: str) -> str:
+    """Return what a variable of the environment says; nothing where it is not set."""
+    return os.environ.get(variable, "").strip()
+
+
 @dataclass(frozen=True)
 class Home:
     """Layout of one perdix home (default ``.perdix`` in the working folder)."""
@@ -28,7 +34,7 @@ class Home:
     @classmethod
     def from_environment(cls) -> Home:
         """Return the home named by ``PERDIX_HOME``, else ``.perdix`` in the working folder."""
-        return cls(Path(os.environ.get(HOME_VARIABLE) or ".perdix").expanduser().resolve())
+        return cls(Path(value_of(HOME_VARIABLE) or ".perdix").expanduser().resolve())
 
     @property
     def landing(self) -> Path:
@@ -43,7 +49,7 @@ class Home:
     @property
     def state_url(self) -> str:
         """SQLAlchemy URL of the control loop's state; ``PERDIX_STATE_URL`` overrides it (PostgreSQL in production)."""
-        return os.environ.get(STATE_VARIABLE) or f"sqlite:///{self.own_state}"
+        return value_of(STATE_VARIABLE) or f"sqlite:///{self.own_state}"
 
     @property
     def own_state(self) -> Path:
@@ -53,12 +59,12 @@ class Home:
     @property
     def state_is_elsewhere(self) -> bool:
         """Whether ``PERDIX_STATE_URL`` names the store, which other homes may share."""
-        return bool(os.environ.get(STATE_VARIABLE))
+        return bool(value_of(STATE_VARIABLE))
 
     @property
     def mlflow_url(self) -> str:
         """MLflow tracking and registry URI; ``MLFLOW_TRACKING_URI`` overrides it."""
-        return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{self.root / 'mlflow.db'}"
+        return value_of("MLFLOW_TRACKING_URI") or f"sqlite:///{self.root / 'mlflow.db'}"
 
     @property
     def mlflow_artifacts(self) -> Path:
@@ -129,7 +135,7 @@ def is_checkout() -> bool:
 def conf_folder() -> Path:
     """Return the operator's configuration: ``PERDIX_CONF``, else the checkout's or the working folder's ``conf``."""
     usual = PACKAGE / "conf" if is_checkout() else "conf"
-    return Path(os.environ.get(CONF_VARIABLE) or usual).expanduser().resolve()
+    return Path(value_of(CONF_VARIABLE) or usual).expanduser().resolve()
 
 
 def conf_part(name: str, folder: Path | None = None) -> Path:
