@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from perdix.control.fleet_report import FleetReport, LoopFault
     from perdix.control.job_files import FollowedFiles, JobFiles
 
+SHORTEST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 10 * 365.25 * 86_400.0
 
 
@@ -169,6 +170,8 @@ def pause(
     seconds = seconds_of(duration)
     if not seconds:
         raise UserError(f"--for {duration}: not a duration; write it as 90m, 6h or 1d12h")
+    if seconds < SHORTEST_PAUSE_S:
+        raise UserError(f"--for {duration}: shorter than a second; write it as 90m, 6h or 1d12h")
     if seconds > LONGEST_PAUSE_S:
         raise UserError(f"--for {duration}: longer than 10 years; to change nothing for good, write mode: advise")
     until = job_of_file(job).paused_until

@@ -214,6 +214,7 @@ def test_a_forecast_says_that_the_registry_does_not_answer(
         (["explain", "nobody", "--at", "2026-W05T10:00"], "not a moment"),
         (["explain", "nobody", "--at", "9999-12-31T23:59:59-12:00"], "after the year 9000"),
         (["pause", "nobody", "--for", "soon"], "not a duration"),
+        (["pause", "nobody", "--for", "0.0000001s"], "shorter than a second"),
         (["pause", "nobody", "--for", "9999999d"], "longer than 10 years"),
     ],
 )
