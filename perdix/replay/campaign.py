@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from perdix.models.forecasting.families import families_named
 from perdix.policies.wording import workers as in_words
 from perdix.replay.best_static import BestStatic, best_static
-from perdix.replay.case import BEST_STATIC, Case, Contender, whole_seconds
+from perdix.replay.case import BEST_STATIC, Case, Contender, require_few_failures, whole_seconds
 from perdix.replay.clairvoyant.bound import Clairvoyant, Impossible, clairvoyant, physics_of
 from perdix.replay.contenders import needs_beliefs
 from perdix.replay.frontier import FRONTIER
@@ -28,7 +28,6 @@ from perdix.twin.job import JobTwin
 from perdix.twin.parameters import TwinParameters
 
 START_LOOK_S = 600  # the first scale-out is chosen by the first ten minutes, however short the run
-LEAST_BETWEEN_FAILURES_S = 60
 CLAIRVOYANT = "clairvoyant"
 NO_BEST_STATIC = f"{BEST_STATIC} is left out: the workers of this job may differ in size"
 
@@ -80,10 +79,7 @@ class Setup:
             raise SettingsError(f"the peak utilisation must be above 0 and at most 2, found {self.peak_utilisation:g}")
         if not (0 <= self.noise <= 1 and 0 <= self.slow_noise <= 1):
             raise SettingsError(f"noise must be from 0 to 1, found {self.noise:g} and (slow) {self.slow_noise:g}")
-        if not 0 <= self.failures <= self.seconds // LEAST_BETWEEN_FAILURES_S:
-            raise SettingsError(
-                f"{self.failures} failures in {self.hours:g} hours are more failures than one a minute; give fewer"
-            )
+        require_few_failures(self.failures, self.seconds)
         if self.forecaster is not None:
             try:
                 families_named(self.forecaster)

@@ -8,12 +8,14 @@ from numpy.typing import NDArray
 
 from perdix.replay.labels import FORECASTER
 from perdix.settings.stream_job import Bounds, Objectives, PolicySettings
+from perdix.settings.yaml_files import SettingsError
 from perdix.twin.emission import Scraping
 from perdix.twin.parameters import TwinParameters
 
 START_S = 1_760_000_400  # epoch second at which a twin begins when none is given
 TICK_INTERVAL_S = 60
 BEST_STATIC = "best-static"  # what the best fixed size is called in tables; it takes part unasked
+LEAST_BETWEEN_FAILURES_S = 60
 
 
 def whole_seconds(hours: float, step_s: int) -> int:
@@ -23,6 +25,14 @@ def whole_seconds(hours: float, step_s: int) -> int:
     """
     seconds = round(3600 * hours)
     return seconds - seconds % step_s
+
+
+def require_few_failures(failures: int, seconds: int) -> None:
+    """Raise ``SettingsError`` for more failures than one a minute."""
+    if not 0 <= failures <= seconds // LEAST_BETWEEN_FAILURES_S:
+        raise SettingsError(
+            f"{failures} failures in {seconds / 3600:g} hours are more failures than one a minute; give fewer"
+        )
 
 
 @dataclass(frozen=True)

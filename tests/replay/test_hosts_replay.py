@@ -291,6 +291,7 @@ def test_a_setup_that_cannot_be_is_refused() -> None:
         ({"patterns": ()}, "no pattern is named"),
         ({"patterns": ("stepwise", "stepwise")}, "given twice"),
         ({"seconds": 60}, "do not cover one look"),
+        ({"seconds": 900, "failures": 10**9}, "1000000000 failures in 0.25 hours are more failures than one a minute"),
     ):
         with pytest.raises(SettingsError, match=words):
             HostsSetup(**{"contenders": (BTU,), "topology": TOPOLOGY, "patterns": ("stepwise",), **changes})

@@ -14,6 +14,7 @@ from perdix.models.forecasting.forecaster import Forecaster, fitted
 from perdix.policies.asking import answer_of
 from perdix.policies.hosts.build import HOSTS_POLICIES, build_hosts_policy
 from perdix.policies.hosts.contract import HostsDecision, HostsPolicy, HostsSituation, Step
+from perdix.replay.case import require_few_failures
 from perdix.replay.contenders import TICK
 from perdix.replay.hosts.outcome import (
     HostsOutcome,
@@ -321,6 +322,7 @@ class HostsSetup:
             raise SettingsError(f"pattern {twice[0]}: given twice")
         if self.length_s <= max((case.interval_s for case in self.cases()), default=0):  # none is made at the end
             raise SettingsError(f"{self.length_s} s do not cover one look of a policy; give more hours")
+        require_few_failures(self.failures, self.length_s)
 
     @property
     def length_s(self) -> int:
