@@ -104,7 +104,7 @@ def _backfill(job: str | None, days: int, *, as_json: bool) -> None:
 
     described, fix = usable_files(but=job), f"{job_file_to_write()}, with 'prometheus'"
     place, live = home(), {name: file for name, file in described.jobs.items() if file.prometheus is not None}
-    names = [known(job, live, "job with a Prometheus", fix, described)] if job else live
+    names = live if job is None else [known(job, live, "job with a Prometheus", fix, described)]
     if not names:
         raise UserError(f"no job file names a Prometheus: {job_file_to_write()}")
     pulls = []

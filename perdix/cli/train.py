@@ -36,7 +36,7 @@ def train(
     ingested, sampled = list(dict.fromkeys([*lake().jobs("workload_features"), *live])), sampled_jobs()
     fix = f"ingest exports first (perdix ingest FILES --job NAME), or {job_file_to_write()}, with its Prometheus"
     every = list(dict.fromkeys([*ingested, *sampled]))
-    jobs = [known(job, every, "job", fix, files)] if job else every
+    jobs = every if job is None else [known(job, every, "job", fix, files)]
     if not jobs:
         raise UserError(f"there is no job yet: {fix}")
     document = train_jobs(

@@ -207,6 +207,8 @@ def test_a_forecast_says_that_the_registry_does_not_answer(
         (["ingest", "--from-prometheus", "--job", "x"], "with 'prometheus'"),
         (["capacity", "nobody"], "ingest its exports first"),
         (["train"], "ingest exports first"),
+        (["train", "--job", ""], "job '' is not known"),
+        (["ingest", "--from-prometheus", "--job", ""], "job with a Prometheus '' is not known"),
         (["tick"], "no stream job has a file yet"),
         (["explain", "nobody"], "no tick has been made yet"),
         (["explain", "nobody", "--at", "yesterday"], "not a moment"),
