@@ -12,17 +12,14 @@ from benchmarks.zoo.contenders import BEST_STATIC
 from benchmarks.zoo.coverage import Witness
 from benchmarks.zoo.jobs import ZooJob, draw
 from benchmarks.zoo.results import Key, Results, Row
-from perdix.replay.best_static import best_static
+from perdix.replay.best_static import best_static, of_contender
 from perdix.replay.campaign import frontier_of
-from perdix.replay.case import Case
-from perdix.replay.figures import Truth, figures_of
 from perdix.replay.frontier import FRONTIER
 from perdix.replay.frontier.curve import Frontier
 from perdix.replay.frontier.programme import Plan
 from perdix.replay.outcome import Played
 from perdix.replay.run import fresh_twin, job_of, play
 from perdix.replay.side_by_side import Tell
-from perdix.twin.job import JobTwin
 
 
 @dataclass(frozen=True)
@@ -63,7 +60,7 @@ def run(job: ZooJob, policy: str, on_progress: Callable[[float], None] = lambda 
         plan = found.within(job.objectives.error_budget)
         return play_plan(case, plan), _figures(found, plan, job.objectives.error_budget)
     if case.contender.settings.name == "static":
-        return _kept(case, fresh_twin(case, job_of(case).bounds)), {}
+        return of_contender(case), {}
     if not case.beliefs:
         return play(case, on_tick=lambda number: on_progress(number / case.ticks)), {}
     twin = fresh_twin(case, job_of(case).bounds)
@@ -87,13 +84,6 @@ def _figures(found: Frontier, plan: Plan, error_budget: float) -> Row:
         "worker_s": plan.worker_s,
         "average_workers": plan.worker_s / found.seconds,
     }
-
-
-def _kept(case: Case, twin: JobTwin) -> Played:
-    """Return the replay of a fixed size: nobody has to look, so the twin is only stepped."""
-    began_s, truth = twin.now_s, Truth()
-    truth.step(twin, case.seconds, ())
-    return figures_of(case, job_of(case), twin, truth, began_s=began_s)
 
 
 def figures(job: ZooJob, played: Played) -> Row:

@@ -68,6 +68,31 @@ def kept(case: Case, scale_out: int) -> Played:
     return played
 
 
+def of_contender(case: Case) -> Played:
+    """Return the run of a static contender that begins at its own size: none of its ticks would change anything."""
+    found = stepped(case, fresh_twin(case, job_of(case).bounds))
+    assert found is not None  # as above
+    return replace(found, outcome=replace(found.outcome, ticks=case.ticks))
+
+
+def stepped(case: Case, twin: JobTwin, *, at_most: float = 1.0) -> Played | None:
+    """Return the run of a twin that nobody looks at; ``None`` once it is certain to be late in more than this share."""
+    truth, seconds, objective_ms = Truth(), case.seconds, case.objectives.latency_p95_ms
+    began_s, end_s = twin.now_s, twin.now_s + seconds
+    crashes, step_s = failure_times_s(case, began_s), case.step_s
+    piece_s = math.ceil(min(seconds / PIECES, LONGEST_PIECE_S) / step_s) * step_s
+    late_s = 0
+    while twin.now_s < end_s:
+        from_s = twin.now_s
+        truth.step(twin, min(piece_s, end_s - from_s), crashes)
+        latency, lag = (twin.history.column(name, from_s) for name in ("latency_p95_ms", "lag"))
+        late_s += step_s * int(np.count_nonzero(late(latency, lag, objective_ms)))
+        twin.history.forget_workers_before(twin.now_s - REMEMBERED_S)
+        if late_s / seconds > at_most:
+            return None
+    return figures_of(case, job_of(case), twin, truth, began_s=began_s)
+
+
 def certainly_late(
     arrivals_per_s: Values, capacity_per_s: float, objective_ms: float, base_ms: float = 0.0, *, step_s: int = 1
 ) -> NDArray[np.bool_]:
@@ -132,21 +157,8 @@ class _Search:
 
     def play(self, size: int, *, at_most: float) -> Played | None:
         """Return the run with this size; ``None`` once it is certain to be late in more than this share of it."""
-        twin, truth = self.twin(size), Truth()
-        began_s, end_s = twin.now_s, twin.now_s + self.seconds
-        crashes, step_s = failure_times_s(self.case, began_s), self.case.step_s
-        piece_s = math.ceil(min(self.seconds / PIECES, LONGEST_PIECE_S) / step_s) * step_s
-        late_s = 0
-        while twin.now_s < end_s:
-            from_s = twin.now_s
-            truth.step(twin, min(piece_s, end_s - from_s), crashes)
-            latency, lag = (twin.history.column(name, from_s) for name in ("latency_p95_ms", "lag"))
-            late_s += step_s * int(np.count_nonzero(late(latency, lag, self.job.objectives.latency_p95_ms)))
-            twin.history.forget_workers_before(twin.now_s - REMEMBERED_S)
-            if late_s / self.seconds > at_most:
-                return None
-        found = figures_of(self.case, self.job, twin, truth, began_s=began_s)
-        return replace(found, outcome=replace(found.outcome, scale_out=size))
+        found = stepped(self.case, self.twin(size), at_most=at_most)
+        return None if found is None else replace(found, outcome=replace(found.outcome, scale_out=size))
 
     def least_late(self) -> BestStatic:
         """Return the size that is late least; of several, the fewest workers."""

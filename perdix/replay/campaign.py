@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from perdix.models.forecasting.families import families_named
 from perdix.policies.wording import workers as in_words
-from perdix.replay.best_static import BestStatic, best_static
+from perdix.replay.best_static import BestStatic, best_static, of_contender
 from perdix.replay.case import BEST_STATIC, Case, Contender, require_few_failures, whole_seconds
 from perdix.replay.clairvoyant.bound import Clairvoyant, Impossible, clairvoyant, physics_of
 from perdix.replay.contenders import needs_beliefs
@@ -246,6 +246,8 @@ def _sorted_out(
 
 
 def _play(case: Case, tell: Tell) -> Played:
+    if case.contender.settings.name == "static" and not case.beliefs:  # nobody asks what a tick would believe
+        return of_contender(case)
     interval_s = case.contender.tick_interval_s
     ended = play(case, on_tick=lambda number: tell(float(min(number * interval_s, case.seconds))))
     return replace(ended, reports=())  # a forecast per tick is more than all that is recorded per second

@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from perdix.replay.best_static import best_static, certainly_late
+from perdix.replay.best_static import best_static, certainly_late, of_contender
 from perdix.replay.case import Case, Contender
 from perdix.replay.outcome import Course, Played
 from perdix.replay.run import play
@@ -77,6 +77,17 @@ def test_in_coarse_time_too_it_is_what_the_tick_would_have_played_and_no_smaller
     assert one.worker_s == other.worker_s == found.scale_out * SECONDS
     assert one.share_above_objective == other.share_above_objective
     assert not by_the_tick(asked, found.scale_out - 1).outcome.held
+
+
+@pytest.mark.parametrize("size", [2, 6])
+def test_a_static_contender_in_coarse_time_comes_to_the_same_without_its_ticks(size: int) -> None:
+    fixed = Contender("fixed", PolicySettings(name="static", options={"scale_out": size}), 120)
+    asked = waves(step_s=10, scraping=Scraping(30.0), failures=2, contender=fixed, beliefs=False)
+    found, played = of_contender(asked), play(asked)
+    for name in Course.__dataclass_fields__:
+        np.testing.assert_array_equal(getattr(found.course, name), getattr(played.course, name))
+    assert replace(found.outcome, wall_s=0, twin_s=0) == replace(played.outcome, wall_s=0, twin_s=0)
+    assert found.deployments == played.deployments
 
 
 def test_hours_that_end_within_a_step_are_cut_to_whole_ones() -> None:

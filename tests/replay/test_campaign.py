@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,8 +16,11 @@ from perdix.policies.contract import Decision, Reason, Situation
 from perdix.policies.static import StaticOptions
 from perdix.replay.best_static import best_static
 from perdix.replay.campaign import Campaign, Setup, run_campaign
+from perdix.replay.case import Case
 from perdix.replay.contenders import contenders
 from perdix.replay.labels import FORECASTER
+from perdix.replay.outcome import Played
+from perdix.replay.pace import Pace
 from perdix.replay.run import play
 from perdix.replay.side_by_side import Failed
 from perdix.replay.workload import own
@@ -50,6 +54,22 @@ def test_every_policy_is_played_with_every_seed_on_the_same_arrivals(campaign: C
     np.testing.assert_array_equal(first, fixed)
     assert not np.array_equal(first, other)
     assert all(replay.reports == () for replay in campaign.played)
+
+
+def test_in_coarse_time_the_loop_never_looks_at_a_fixed_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[str] = []
+
+    def noting(case: Case, **options: Any) -> Played:
+        looked_at.append(case.contender.label)
+        return play(case, **options)
+
+    monkeypatch.setattr("perdix.replay.campaign.play", noting)
+    pace = Pace(step_s=10, tick_s=300, scraped_s=30.0)
+    paced = pace.paced(contenders("hpa-80,static-12"))
+    coarse = run_campaign(setup(pace=pace, contenders=paced), processes=1)
+    assert coarse.failed == ()
+    assert looked_at == ["hpa-80"]
+    assert [replay.outcome.policy for replay in coarse.played] == ["hpa-80", "static-12", "best-static"]
 
 
 def test_the_peak_is_a_share_of_what_the_largest_scale_out_can_take() -> None:
