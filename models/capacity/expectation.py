@@ -114,7 +114,7 @@ class Expectation:
             lost += logs
             logs, variances = self._as_read(self.partitions, scale_outs, logs, variances)
             lost -= logs
-        if self.groups.likely > 0.0:
+        if self.groups.likely > 0.0 and not self._measured(scale_outs):
             logs, variances = self._with_key_groups(scale_outs, logs, variances)
         if self.groups.likely > MOSTLY:
             lost[:] = 0.0
@@ -122,6 +122,10 @@ class Expectation:
         return {
             n: self._estimate(n, log_value, variance, less, dated=dated) for n, log_value, variance, less in answers
         }
+
+    def _measured(self, scale_outs: range) -> bool:
+        """Whether only what runs is asked for, of which nothing else says more."""
+        return self.current is not None and scale_outs == range(self.current.scale_out, self.current.scale_out + 1)
 
     def _as_read(self, partitions: int, scale_outs: range, logs: Values, variances: Values) -> tuple[Values, Values]:
         """Return answers as far as workers that read whole partitions allow them; what ran is as it was."""

@@ -1,6 +1,7 @@
 """What the subtasks of some scale-outs tell of the key groups, and these of scale-outs that never ran."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -206,6 +207,15 @@ def test_capacities_of_other_scale_outs_follow_the_key_groups():
     assert all(
         np.isfinite([estimate.per_s, estimate.low_per_s, estimate.high_per_s]).all() for estimate in table.values()
     )
+
+
+def test_what_runs_is_measured_and_asks_for_no_key_groups():
+    model = stays(HOT, (20, 6, 13))
+    alone = replace(model, groups=KeyGroups.from_state(model.groups.to_state()))
+    assert alone.capacity(13) == model.table(24)[13]
+    assert "_loads" not in vars(alone.groups)
+    assert alone.capacity(12) == model.table(24)[12]
+    assert "_loads" in vars(alone.groups)
 
 
 def test_more_workers_may_take_less_where_their_key_groups_are_known():
