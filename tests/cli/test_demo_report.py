@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -46,12 +45,12 @@ def explanation(job: str) -> Explanation:
     return Explanation(job, None, entry, last_rescale=entry)
 
 
-@pytest.fixture
-def page(tmp_path: Path) -> str:
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> str:
     rows = [row("ads"), row("clicks", wape=None, family=None)]
     courses = {"ads": [course(policy) for policy in POLICIES], "clicks": [course(policy) for policy in POLICIES]}
     explained = {"ads": explanation("ads"), "clicks": Explanation("clicks", None, None)}
-    paths = write_report(Home(tmp_path), rows, courses, explained, PRICE)
+    paths = write_report(Home(tmp_path_factory.mktemp("home")), rows, courses, explained, PRICE)
     assert paths["png"].read_bytes().startswith(b"\x89PNG")
     return paths["html"].read_text(encoding="utf-8")
 

@@ -199,7 +199,7 @@ class Hook:
                 pass
 
         self.server = HTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
         self.access = HttpAccess(url=f"http://127.0.0.1:{self.server.server_port}/services/T0/B0/s3cr3tpart")
 
 
