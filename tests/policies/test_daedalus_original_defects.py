@@ -382,7 +382,7 @@ def test_watching_ends_also_where_the_job_never_recovers(store: StateStore) -> N
 
 def test_a_prediction_stays_as_it_was_made(store: StateStore) -> None:
     """Ticks that plan while a recovery lasts predict anew, but for themselves."""
-    load = np.concatenate([constant(2 * LOW, 0.5), np.full(3_600, 36_000.0)])
+    load = np.concatenate([constant(2 * LOW, 0.5), np.linspace(2 * LOW, 36_000.0, 300), np.full(3_600, 36_000.0)])
     rig = Rig.of(store, load, scale_out=2)
     predicted: dict[str | None, float | None] = {}
     for _ in range(20):
