@@ -95,13 +95,11 @@ class _Connection(sqlite3.Connection):
 
     def execute(self, statement: str, *parameters: Any) -> Any:
         """Execute a statement, if the disk lets it."""
-        self._meets(statement)
-        return super().cursor().execute(statement, *parameters)
+        return self.cursor().execute(statement, *parameters)
 
     def executemany(self, statement: str, *parameters: Any) -> Any:
         """Execute a statement for many rows, if the disk lets it."""
-        self._meets(statement)
-        return super().cursor().executemany(statement, *parameters)
+        return self.cursor().executemany(statement, *parameters)
 
     def commit(self) -> None:
         """Commit, if the disk lets it."""

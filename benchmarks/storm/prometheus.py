@@ -105,7 +105,7 @@ class PrometheusServer:
         shared = request.host == SHARED
         with np.errstate(invalid="ignore", over="ignore"):
             status, document = query_range(self.scraped, asked)
-        right = Response(status, orjson.dumps(document), HEADERS)
+        right = Response(status, orjson.dumps(document), dict(HEADERS))
         for fault in (fault for name in jobs for fault, _ in self.scraped.faults(name)):
             found = self._through(fault, request, right, asked["query"])
             if found is not None:

@@ -21,11 +21,6 @@ class Weather:
     now_s: float = float(START_S)
     struck: set[Fault] = field(default_factory=set)  # faults that somebody met
     _stepped: dict[float, float] = field(default_factory=dict)  # what a clock that was wrong said -> when that was
-    _of_kind: dict[str, list[Fault]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        for fault in self.faults:
-            self._of_kind.setdefault(fault.kind, []).append(fault)
 
     @property
     def minute(self) -> float:
@@ -52,8 +47,8 @@ class Weather:
 
     def active(self, kind: str, *where: str) -> Fault | None:
         """Return a fault of a kind that goes on now."""
-        for fault in self._of_kind.get(kind, ()):
-            if fault.where in where and fault.during(self.minute):
+        for fault in self.faults:
+            if fault.kind == kind and fault.where in where and fault.during(self.minute):
                 self.struck.add(fault)
                 return fault
         return None

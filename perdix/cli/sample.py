@@ -106,7 +106,8 @@ def _require_writable(picture: Path) -> None:
     if not folder.is_dir():
         raise UserError(f"{picture}: there is no folder {folder}; make it, or write elsewhere")
     try:
-        picture.touch()
+        with picture.open("ab"):
+            pass
     except OSError as error:
         raise UserError(f"{picture}: cannot be written: {error.strerror}; write elsewhere") from None
 

@@ -43,7 +43,7 @@ class _Row(NamedTuple):
 _NAME = leases.c.name == sa.bindparam("of_name")
 _ROWS = sa.select(*(leases.c[name] for name in _Row._fields))
 _ROW = quick(_ROWS.where(_NAME))
-_LOCKED_ONE = _ROW.with_for_update()
+_LOCKED_ONE = quick(_ROWS.where(_NAME).with_for_update())
 _LOCKED = _ROWS.where(leases.c.name.in_(sa.bindparam("names", expanding=True)))
 # Always in one order, or two controllers might wait for each other's rows.
 _LOCKED = _LOCKED.order_by(leases.c.name).with_for_update()

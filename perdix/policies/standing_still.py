@@ -35,6 +35,7 @@ LEAST_MINUTES = 60  # before anything is given back
 NEW_MINUTES = 15  # for which a load that is above all that was seen before is a new one
 LASTS_MINUTES = 3  # that it must have been there for: a burst is over by then
 STAYED_MINUTES = 2  # for which a load has been there: it may stay
+FAR_ABOVE = 1.5  # times the highest load of less than an hour: a minute of noise, of which two show a part, is less
 BEHIND_S = 30.0  # of the load waiting: the job falls behind
 
 
@@ -48,7 +49,10 @@ def unforeseeable(situation: Situation) -> bool:
 
 
 def _is_new(situation: Situation) -> bool:
-    """Whether for minutes the load is above all that was seen until a quarter of an hour ago: that is no noise."""
+    """Whether for minutes the load is above all that was seen before, in its first hour far above: that is no noise."""
+    if situation.known_minutes < LEAST_MINUTES:
+        before, last = situation.minutes[:-STAYED_MINUTES], situation.minutes[-STAYED_MINUTES:]
+        return bool((last > FAR_ABOVE * Highest.of(before).per_s).all())
     before, last = situation.minutes[:-NEW_MINUTES], situation.minutes[-LASTS_MINUTES:]
     seen = int(np.isfinite(before).sum())
     return seen >= LEAST_MINUTES and bool((last > Highest.of(before).new_per_s).all())

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from perdix.replay.case import BEST_STATIC, Case, Contender
 from perdix.replay.figures import Truth, figures_of, late
 from perdix.replay.outcome import Played
-from perdix.replay.run import REMEMBERED_S, failure_times_s, fresh_twin, job_of
+from perdix.replay.run import REMEMBERED_S, failure_times_s, fresh_twin, job_of, play
 from perdix.settings.stream_job import PolicySettings, StreamJob
 from perdix.telemetry.window import Values
 from perdix.twin import physics
@@ -69,8 +69,11 @@ def kept(case: Case, scale_out: int) -> Played:
 
 
 def of_contender(case: Case) -> Played:
-    """Return the run of a static contender that begins at its own size: none of its ticks would change anything."""
-    found = stepped(case, fresh_twin(case, job_of(case).bounds))
+    """Return the run of a static contender: where it begins at its own size, no tick would change anything."""
+    twin = fresh_twin(case, job_of(case).bounds)
+    if twin.scale_out != case.contender.settings.options.get("scale_out"):
+        return play(case)
+    found = stepped(case, twin)
     assert found is not None  # as above
     return replace(found, outcome=replace(found.outcome, ticks=case.ticks))
 

@@ -247,9 +247,11 @@ def _sorted_out(
 
 def _play(case: Case, tell: Tell) -> Played:
     if case.contender.settings.name == "static" and not case.beliefs:  # nobody asks what a tick would believe
-        return of_contender(case)
-    interval_s = case.contender.tick_interval_s
-    ended = play(case, on_tick=lambda number: tell(float(min(number * interval_s, case.seconds))))
+        ended = of_contender(case)
+        tell(float(case.seconds))
+    else:
+        interval_s = case.contender.tick_interval_s
+        ended = play(case, on_tick=lambda number: tell(float(min(number * interval_s, case.seconds))))
     return replace(ended, reports=())  # a forecast per tick is more than all that is recorded per second
 
 

@@ -93,8 +93,10 @@ class KnownEvent(Strict):
             raise ValueError("give 'at' or 'cron', not both")
         if self.at is not None and self.timezone is not None:
             raise ValueError("times under 'at' have zones of their own; leave 'timezone' out")
-        # Each time would be expected on top of the one before, and none could be told from it
+        # Each time would be expected on top of the one before, and none could be distinguished from it
         apart_s = min((after - before for before, after in itertools.pairwise(self._some_starts())), default=math.inf)
+        if apart_s == 0:
+            raise ValueError("a moment is given twice under 'at'; leave one out")
         if apart_s < self.lasts:
             raise ValueError(
                 f"it would start again after {in_words(apart_s)}, while it lasts; correct when, or 'lasts'"

@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from perdix.models.capacity.contract import Estimate
 from perdix.models.forecasting.contract import Forecast
@@ -288,6 +289,15 @@ def test_a_load_that_is_above_all_that_was_seen_for_minutes_is_no_noise():
     assert not unforeseeable(situation(1, first, foresight=noise_at_rest)), "any load is new to an idle job"
     assert unforeseeable(situation(9, plateau_then(457.0))), "it may be a burst"
     assert unforeseeable(situation(9, plateau_then(457.0, 490.0, 490.0, 314.0))), "it is over"
+
+
+@pytest.mark.parametrize("seen", [12, 25, 45])
+def test_a_young_load_that_has_risen_to_far_more_for_two_minutes_is_no_noise(seen):
+    """A job whose load tripled in its first hour stood still for a minute more, and was late in half as many more."""
+    minutes = 100.0 * (1.0 + 0.1 * np.random.default_rng(seen).standard_normal(seen))
+    assert unforeseeable(situation(4, minutes))
+    assert unforeseeable(situation(4, np.append(minutes, 300.0)))
+    assert not unforeseeable(situation(4, np.append(minutes, [250.0, 300.0])))
 
 
 def test_nothing_is_given_back_to_a_size_that_does_not_take_the_present_load():

@@ -79,9 +79,9 @@ def test_in_coarse_time_too_it_is_what_the_tick_would_have_played_and_no_smaller
     assert not by_the_tick(asked, found.scale_out - 1).outcome.held
 
 
-@pytest.mark.parametrize("size", [2, 6])
-def test_a_static_contender_in_coarse_time_comes_to_the_same_without_its_ticks(size: int) -> None:
-    fixed = Contender("fixed", PolicySettings(name="static", options={"scale_out": size}), 120)
+@pytest.mark.parametrize("options", [{"scale_out": 2}, {"scale_out": 6}, {"scale_out": 6.0}, {}])
+def test_a_static_contender_in_coarse_time_comes_to_the_same_without_its_ticks(options: dict[str, float]) -> None:
+    fixed = Contender("fixed", PolicySettings(name="static", options=options), 120)
     asked = waves(step_s=10, scraping=Scraping(30.0), failures=2, contender=fixed, beliefs=False)
     found, played = of_contender(asked), play(asked)
     for name in Course.__dataclass_fields__:
