@@ -100,8 +100,9 @@ def test_plenty_of_partitions_change_nothing(parameters: Build) -> None:
         np.testing.assert_array_equal(before, after)
 
 
-def test_each_subtask_waits_for_its_own_partitions(parameters: Build) -> None:
-    twin = JobTwin(reading(parameters, 4, workload={"peak_per_s": 9_000.0}), scale_out=6)
+@pytest.mark.parametrize(("partitions", "waiting"), [(4, 4), (None, 6)])
+def test_each_subtask_waits_for_its_own_partitions(parameters: Build, partitions: int | None, waiting: int) -> None:
+    twin = JobTwin(reading(parameters, partitions, workload={"peak_per_s": 9_000.0}), scale_out=6)
     twin.step(120)
     pending = {
         stream.worker: stream.values[-1]
@@ -110,4 +111,4 @@ def test_each_subtask_waits_for_its_own_partitions(parameters: Build) -> None:
     }
     lag = twin.history.column("lag")[-1]
     assert sum(pending.values()) == pytest.approx(lag, rel=0.05)
-    assert [value > 0 for _, value in sorted(pending.items())] == [True] * 4 + [False] * 2
+    assert [value > 0 for _, value in sorted(pending.items())] == [True] * waiting + [False] * (6 - waiting)
