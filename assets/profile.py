@@ -20,6 +20,7 @@ from perdix.assets.resources import Workspace
 from perdix.assets.running_job import profilable_job, require_name, require_target, running_job
 from perdix.control.clock import WallClock
 from perdix.profiling.recording import Recording
+from perdix.settings.durations import DAY_S
 from perdix.settings.profiling import Profiling
 from perdix.settings.stream_job import StreamJob
 from perdix.settings.yaml_files import SettingsError
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 RECORDED_S = 600
 RATES = 20
 LEAST_WORKERS = 2  # a job or a twin that may have fewer is profiled at what it has
-LONGEST_S = 86_400  # for which a rate is held, and again for which it is measured
 COLUMNS = ("scale_out", "highest_per_s", "per_worker_per_s", "rates_held", "latency_ms")
 
 
@@ -55,9 +55,9 @@ class ProfileConfig(dg.Config):
         description="First rate and distance of rates, records/s; 0: twenty rates up to the most that the twin takes.",
     )
     settle_s: int = Field(
-        300, ge=0, le=LONGEST_S, description="Seconds for conditions to become normal after a change of the rate."
+        300, ge=0, le=DAY_S, description="Seconds for conditions to become normal after a change of the rate."
     )
-    measure_s: int = Field(120, ge=1, le=LONGEST_S, description="Seconds that are measured then.")
+    measure_s: int = Field(120, ge=1, le=DAY_S, description="Seconds that are measured then.")
     fail: bool = Field(True, description="Let a worker of each deployment fail once, to learn the downtime.")
     seed: int = Field(0, ge=0, description="Of the twin's luck.")
 

@@ -59,15 +59,15 @@ class Scraped(LivingTwin):
     def __post_init__(self) -> None:
         super().__init__({}, SimulatedClock(0.0))
 
-    def series(self, matchers: tuple[Matcher, ...], from_s: float, to_s: float) -> list[Series]:  # noqa: ARG002
-        """Return the series that all ``matchers`` mean, up to now: what is later than a step counts for none."""
+    def series(self, matchers: tuple[Matcher, ...], from_s: float, to_s: float) -> list[Series]:
+        """Return the series that all ``matchers`` mean, with samples up to ``to_s``."""
         metric = next((matcher.value for matcher in matchers if (matcher.label, matcher.op) == (NAME, "=")), None)
         found = []
         for name in self.deployments:
             every = self._of(name, from_s)
             asked = chain.from_iterable(every.values()) if metric is None else every.get(metric, ())
             found += [series for series in asked if meant(matchers, series.metric, series.labels)]
-        return found
+        return [kept for series in found for kept in _until(series, to_s)]
 
     def _of(self, name: str, from_s: float) -> Mapping[str, Sequence[Series]]:
         """Return the series of one job by metric."""
@@ -86,6 +86,13 @@ class Scraped(LivingTwin):
                 by_metric.setdefault(each.metric, []).append(each)
             read = self._read[name] = key, early_s, by_metric
         return read[2]
+
+
+def _until(series: Series, to_s: float) -> list[Series]:
+    end = int((series.times_ms <= 1_000.0 * to_s).sum())
+    if 0 < end < len(series.times_ms):
+        return [replace(series, times_ms=series.times_ms[:end], values=series.values[:end])]
+    return [series] if end else []
 
 
 @dataclass(frozen=True)

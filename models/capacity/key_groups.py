@@ -9,7 +9,7 @@ all that was seen are drawn, and the spread between them is how well another sca
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -119,7 +119,7 @@ class KeyGroups:
         shapes = 1.0 / (self._uneven * SURELY)
         loads = np.random.default_rng(self.count).gamma(shapes[:, None], 1.0, (DRAWS, self.count)) + LEAST
         loads /= loads.sum(axis=1, keepdims=True)
-        dealt = [(begins(n, self.count), owners(n, self.count), shares) for n, shares in self.seen.items()]
+        dealt = [(first := begins(n, self.count), owners(first, self.count), shares) for n, shares in self.seen.items()]
         for _ in range(ROUNDS):
             for first, of_group, shares in dealt:
                 factors = shares / np.maximum(np.add.reduceat(loads, first, axis=1), LEAST)
@@ -159,17 +159,11 @@ class KeyGroups:
         return cls(seen, odds, count)
 
 
-@lru_cache(maxsize=256)
 def begins(scale_out: int, count: int) -> NDArray[np.intp]:
-    """Return the first key group of each subtask, shape ``(scale_out,)``; not to be written to."""
-    first = np.asarray(-(-np.arange(scale_out) * count // scale_out), dtype=np.intp)
-    first.flags.writeable = False
-    return first
+    """Return the first key group of each subtask, shape ``(scale_out,)``."""
+    return np.asarray(-(-np.arange(scale_out) * count // scale_out), dtype=np.intp)
 
 
-@lru_cache(maxsize=256)
-def owners(scale_out: int, count: int) -> NDArray[np.intp]:
-    """Return the subtask that has each key group, shape ``(count,)``; not to be written to."""
-    of_group = np.repeat(np.arange(scale_out), np.diff(begins(scale_out, count), append=count))
-    of_group.flags.writeable = False
-    return of_group
+def owners(first: NDArray[np.intp], count: int) -> NDArray[np.intp]:
+    """Return the subtask that has each key group, shape ``(count,)``; ``first`` is what :func:`begins` says."""
+    return np.repeat(np.arange(len(first)), np.diff(first, append=count))

@@ -10,6 +10,7 @@ import typer
 from perdix.cli.how_long import say_beforehand
 from perdix.cli.output import JsonOption, UserError, console, emit, number, require_nothing_left, table
 from perdix.settings.counting import counted
+from perdix.settings.durations import DAY_S
 
 if TYPE_CHECKING:
     from perdix.profiling.plan import Plan
@@ -47,10 +48,10 @@ def profile(
         ),
     ] = None,
     settle_s: Annotated[
-        int, typer.Option("--settle", help="Seconds after a change of the rate.", min=0, max=86_400)
+        int, typer.Option("--settle", help="Seconds after a change of the rate.", min=0, max=DAY_S)
     ] = 300,
     measure_s: Annotated[
-        int, typer.Option("--measure", help="Seconds that are measured then.", min=1, max=86_400)
+        int, typer.Option("--measure", help="Seconds that are measured then.", min=1, max=DAY_S)
     ] = 120,
     fail: Annotated[bool, typer.Option("--fail/--no-fail", help="Let a worker of each deployment fail once.")] = True,
     seed: Annotated[int, typer.Option("--seed", help="Of the twin's luck.", min=0)] = 0,

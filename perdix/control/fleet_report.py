@@ -77,14 +77,18 @@ class FleetReport(Part):
         return {**served, **self.others}
 
     @property
+    def standing(self) -> dict[str, TickReport | JobStatus]:
+        """What each job's tick came to, or why it had none."""
+        return {**self.reports, **self.others}
+
+    @property
     def rescaled(self) -> list[str]:
         """Jobs whose targets took a new scale-out in this tick, by name."""
         return sorted(name for name, report in self.reports.items() if report.event.value == "applied")
 
     def counts(self) -> dict[str, int]:
         """Return status -> how many jobs have it."""
-        standing: dict[str, TickReport | JobStatus] = {**self.reports, **self.others}
-        return dict(Counter(job.status.value for job in standing.values()))
+        return dict(Counter(job.status.value for job in self.standing.values()))
 
     def summary(self) -> dict[str, Any]:
         """Return the tick in a few JSON-serialisable numbers; stable names."""

@@ -147,7 +147,7 @@ def _task_manager(
     pod = worker_name(twin.parameters.name, worker)
     here = {"pod": pod, "tm_id": pod}
     of_task = {**of_job, **here, "task_name": SOURCE, "subtask_index": str(worker)}
-    task = {**of_job, **here, "task_name": SOURCE, "operator_name": SOURCE, "subtask_index": str(worker)}
+    task = {**of_task, "operator_name": SOURCE}
     prefix = "flink_taskmanager_job_task"
     heap = twin.parameters.heap
     return [

@@ -50,8 +50,9 @@ class Ticks(Rest):
                 state = None if desired is None else desired.decision.state
                 if state is not NOTED[tick.event]:
                     self._tell("ledger", f"{name}: {tick.event.value} is reported, the ledger has {state}")
+        standing = report.standing
         for name in deployments:
-            status = report.others.get(name) or report.reports.get(name)
+            status = standing.get(name)
             last = "no status" if status is None else f"{status.status.value}: {status.sentence}"
             self._served_again(name, last)
 
