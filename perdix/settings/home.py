@@ -7,22 +7,37 @@ spaces and line ends around a value do not count, as secrets often end in one.
 from __future__ import annotations
 
 import os
+import re
 import stat
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+from perdix.settings.plain_error import SettingsError
 
 HOME_VARIABLE = "PERDIX_HOME"
 CONF_VARIABLE = "PERDIX_CONF"
 STATE_VARIABLE = "PERDIX_STATE_URL"
 PACKAGE = Path(__file__).resolve().parents[1]  # holds what comes with perdix: conf/, docs/ and workspace.yaml
 DOCS = (PACKAGE / "docs").resolve()  # the pages that messages name
+_IN_MEMORY = re.compile(r"sqlite(\+\w+)?:(//)?/?(\?.*|:memory:.*|.*\bmode=memory\b.*)?")  # what SQLite keeps in no file
 PROJECT = PACKAGE.parent  # the checkout; where perdix came as a wheel, the folder that it was installed into
 
 
 def value_of(variable: str) -> str:
     """Return what a variable of the environment says; nothing where it is not set."""
     return os.environ.get(variable, "").strip()
+
+
+def _folder_of(variable: str, usual: str | Path) -> Path:
+    path = Path(value_of(variable) or usual)
+    try:
+        folder = path.expanduser().resolve()
+        folder.exists()  # a name may be too long to be asked for
+    except (OSError, RuntimeError) as error:  # RuntimeError: no such user, or links in a circle
+        cause = (getattr(error, "strerror", None) or str(error)).rstrip(".")
+        raise SettingsError(f"{variable} {path}: {cause}; name another folder") from error
+    return folder
 
 
 @dataclass(frozen=True)
@@ -34,7 +49,7 @@ class Home:
     @classmethod
     def from_environment(cls) -> Home:
         """Return the home named by ``PERDIX_HOME``, else ``.perdix`` in the working folder."""
-        return cls(Path(value_of(HOME_VARIABLE) or ".perdix").expanduser().resolve())
+        return cls(_folder_of(HOME_VARIABLE, ".perdix"))
 
     @property
     def landing(self) -> Path:
@@ -48,8 +63,17 @@ class Home:
 
     @property
     def state_url(self) -> str:
-        """SQLAlchemy URL of the control loop's state; ``PERDIX_STATE_URL`` overrides it (PostgreSQL in production)."""
-        return value_of(STATE_VARIABLE) or f"sqlite:///{self.own_state}"
+        """SQLAlchemy URL of the control loop's state; ``PERDIX_STATE_URL`` overrides it (PostgreSQL in production).
+
+        Raises ``SettingsError`` where it would be kept in memory: pauses and decisions would end with each process.
+        """
+        named = value_of(STATE_VARIABLE)
+        if _IN_MEMORY.fullmatch(named):
+            raise SettingsError(
+                f"{STATE_VARIABLE}: it names a SQLite in memory, which ends with each process; "
+                "name a file, sqlite:////absolute/file, or leave the variable out"
+            )
+        return named or f"sqlite:///{self.own_state}"
 
     @property
     def own_state(self) -> Path:
@@ -135,7 +159,7 @@ def is_checkout() -> bool:
 def conf_folder() -> Path:
     """Return the operator's configuration: ``PERDIX_CONF``, else the checkout's or the working folder's ``conf``."""
     usual = PACKAGE / "conf" if is_checkout() else "conf"
-    return Path(value_of(CONF_VARIABLE) or usual).expanduser().resolve()
+    return _folder_of(CONF_VARIABLE, usual)
 
 
 def conf_part(name: str, folder: Path | None = None) -> Path:

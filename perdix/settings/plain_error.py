@@ -14,3 +14,7 @@ class PlainError(Exception):
 
     def __init__(self, message: str) -> None:
         super().__init__(presentable(message))
+
+
+class SettingsError(PlainError):
+    """A setting that cannot be used. The message names file and line or variable, what is wrong, and the fix."""

@@ -8,8 +8,9 @@ from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
 from perdix.settings.nearest_name import meant
 from perdix.settings.outside_text import quoted
+from perdix.settings.plain_error import SettingsError
 from perdix.settings.secrets import names_a_secret, without_user
-from perdix.settings.yaml_text import SettingsError, UnreadableError, read_yaml
+from perdix.settings.yaml_text import UnreadableError, read_yaml
 
 __all__ = ["SettingsError", "UnreadableError", "known_names", "load_known", "load_model", "place_in", "read_yaml"]
 Model = TypeVar("Model", bound=BaseModel)

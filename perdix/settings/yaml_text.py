@@ -16,17 +16,13 @@ from ruamel.yaml.composer import Composer, ComposerError, MaxDepthExceededError
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.events import AliasEvent
 
-from perdix.settings.plain_error import PlainError
+from perdix.settings.plain_error import SettingsError
 from perdix.settings.secrets import without_user
 
 MOST_BYTES = 256 << 10
 MOST_DEPTH = 50
 MOST_VALUES = 10_000
 _DATE = re.compile(r"\b\d{4}-\d{2}-\d{2}\b")
-
-
-class SettingsError(PlainError):
-    """A setting that cannot be used. The message names file, line, what is wrong and how to fix it; no secrets."""
 
 
 class UnreadableError(SettingsError):

@@ -84,10 +84,10 @@ def test_files_beside_the_state_store_are_not_the_demos(
 
 
 def test_a_job_of_the_same_name_that_no_demo_made_stops_the_demo_before_it_changes_anything(
-    place: Home, open_store: Callable[[str], StateStore], monkeypatch: pytest.MonkeyPatch
+    place: Home, open_store: Callable[[str], StateStore], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PERDIX_STATE_URL", "sqlite://")
-    store = open_store("sqlite://")
+    monkeypatch.setenv("PERDIX_STATE_URL", f"sqlite:///{tmp_path / 'shared.db'}")
+    store = open_store(place.state_url)
     remember(store, "ads")
     with pytest.raises(UserError, match=r"job 'ads' in sqlite://.*PERDIX_HOME=.*without PERDIX_STATE_URL"):
         clear_ground(place, store, NAMES)

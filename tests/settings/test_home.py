@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from perdix.settings.home import PACKAGE, Home, conf_folder
+from perdix.settings.plain_error import SettingsError
 
 
 @pytest.mark.parametrize("empty", ["", " ", "\n"])
@@ -37,3 +38,24 @@ def test_a_line_end_behind_a_value_names_no_other_place(tmp_path: Path, monkeypa
     assert home.mlflow_url == "http://mlflow:5000"
     assert home.state_is_elsewhere
     assert conf_folder() == tmp_path / "conf"
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["sqlite://", "sqlite:///", "sqlite:///:memory:", "sqlite+pysqlite://", "sqlite:///file:any?mode=memory&uri=true"],
+)
+def test_a_store_that_ends_with_its_process_is_refused(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pause would be kept nowhere, and the controller would never hear of it."""
+    monkeypatch.setenv("PERDIX_STATE_URL", url)
+    with pytest.raises(SettingsError, match=r"PERDIX_STATE_URL: .* in memory.*sqlite:////absolute/file"):
+        _ = Home.from_environment().state_url
+
+
+@pytest.mark.parametrize("value", ["~nobody-of-this-name/x", "a" * 300])
+def test_a_place_that_cannot_be_is_named_with_its_variable(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PERDIX_HOME", value)
+    with pytest.raises(SettingsError, match=f"PERDIX_HOME {value}: .*[^.]; name another folder"):
+        Home.from_environment()
+    monkeypatch.setenv("PERDIX_CONF", value)
+    with pytest.raises(SettingsError, match=f"PERDIX_CONF {value}: "):
+        conf_folder()
