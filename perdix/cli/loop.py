@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -30,11 +30,12 @@ from perdix.settings.home import STATE_VARIABLE, job_file_to_write
 from perdix.settings.product import load_product_settings
 
 if TYPE_CHECKING:
-    from perdix.control.fleet_report import FleetReport, LoopFault
-    from perdix.control.job_files import FollowedFiles, JobFiles
+    from perdix.control.fleet_report import FleetReport, LoopFault, Stand
+    from perdix.control.job_files import JobFiles
 
 SHORTEST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 10 * 365.25 * 86_400.0
+MOST_NEWS = 20  # lines below that of a tick
 
 
 def tick(
@@ -83,6 +84,8 @@ def controller(
 
     It trains nothing: champions come from perdix train (put it into cron, each night), or from Dagster's daemon.
 
+    Below the line of a tick stands what is new: which jobs were scaled, are blind or served again, and why.
+
     With --json, one document per tick and line. A full disk does not end it: that is reported, and tried anew. With
     --ticks, exit code 1 when the last tick had such a fault.
 
@@ -104,9 +107,9 @@ def controller(
             collector = collector_of(home(), pace_s, holder)
             stack.enter_context(listening(collector, metrics_address, metrics_port))
         io = stack.enter_context(live_io(home(), settings))
-        complaining = Complaining(followed)
+        log = Log(as_json)
         for report in run(
-            complaining,
+            lambda: followed.look(float("inf")),
             replace(io, tick_interval_s=pace_s),
             WallClock(),
             holder=holder,
@@ -119,40 +122,35 @@ def controller(
             if collector is not None:
                 collector.note(faults)
             with surviving_a_full_disk():
-                if as_json:
-                    emit_line("perdix.controller/1", {"started_s": report.started_s, **report.summary()})
-                else:
-                    console.print(f"{clock_time(report.started_s)} {report.sentence()}")
-                    complaining.note(report.notes)
+                log.tick(report)
     if ticks is not None and faults:
         raise typer.Exit(1)
 
 
-class Complaining:
-    """The job files anew for each tick; what is wrong with one, or with a tick, is said once, not with every tick."""
+class Log:
+    """What the controller says of its ticks; what stays as it is, is said once, not with every tick."""
 
-    def __init__(self, followed: FollowedFiles) -> None:
-        self._followed = followed
-        # What was said of the files, and of the tick, the last time
-        self._said: frozenset[str] = frozenset()
+    def __init__(self, as_json: bool) -> None:
+        self._as_json = as_json
+        # How each job stood, and what the tick could not have, the last time
+        self._stands: Mapping[str, Stand] = {}
         self._noted: frozenset[str] = frozenset()
 
-    def __call__(self) -> JobFiles:
-        """Return what the files say now."""
-        files = self._followed.look(float("inf"))
-        with surviving_a_full_disk():
-            for complaint in files.complaints:
-                if complaint not in self._said:
-                    complaints.print(styled("skipped", "yellow"), complaint)
-        self._said = frozenset(files.complaints)
-        return files
-
-    def note(self, notes: Iterable[str]) -> None:
-        """Say what a tick could not have, such as MLflow."""
-        found = frozenset(notes) - self._said
-        for note in sorted(found - self._noted):
-            complaints.print(styled("note", "yellow"), note)
-        self._noted = found
+    def tick(self, report: FleetReport) -> None:
+        """Say how a tick went, what is new of the jobs, and what it could not have, such as MLflow."""
+        news, self._stands = report.news(self._stands), report.stands
+        if self._as_json:
+            line = {"started_s": report.started_s, **report.summary(), "news": [asdict(each) for each in news]}
+            emit_line("perdix.controller/1", line)
+            return
+        console.print(f"{clock_time(report.started_s)} {report.sentence()}", soft_wrap=True)
+        for each in news[:MOST_NEWS]:
+            console.print(f"  {each}", soft_wrap=True)
+        if len(news) > MOST_NEWS:
+            console.print(f"  and {len(news) - MOST_NEWS} more: perdix jobs")
+        for note in sorted(frozenset(report.notes) - self._noted):
+            complaints.print(styled("note", "yellow"), note, soft_wrap=True)
+        self._noted = frozenset(report.notes)
 
 
 def pause(

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 from perdix.control.explain import Explanation
-from perdix.control.state.journal import Status
+from perdix.control.state.journal import USUAL, Status
 from perdix.control.state.ledger import Entry, Intent, State
 from perdix.policies.contract import Reason
 from perdix.policies.planning.course import STAGE_S
@@ -22,7 +22,6 @@ Document = Mapping[str, Any]
 ROWS: Final = 5  # of the short table: sizes around the one that is wanted
 LATELY_S: Final = 3_600.0  # values that were rejected before are left to the long text
 SILENT_S: Final = 300.0  # without a tick, until that is said
-USUAL: Final = frozenset({Status.ACTING, Status.ADVISE})  # of these the decision says all
 
 
 def render(explanation: Explanation, *, verbose: bool = False, now_s: float | None = None) -> str:

@@ -100,6 +100,12 @@ class TickReport:
     # Canonical metric -> values so far that cannot be, and were not used
     rejected: Mapping[str, int] = field(default_factory=dict)
 
+    @property
+    def advised(self) -> int | None:
+        """The scale-out that a job should have that is only advised; ``None`` where that runs, or none is advised."""
+        wanted = self.decision.scale_out if self.status is Status.ADVISE and self.decision is not None else None
+        return None if wanted == self.running else wanted
+
     def in_short(self) -> TickReport:
         """Return the report with only the parts of forecast, capacities and decision that are journalled or shown."""
         forecast, decision = self.forecast, self.decision

@@ -342,10 +342,24 @@ def test_a_tick_of_a_job_without_prometheus_is_blind_and_scales_nothing(command:
     (home / "jobs" / "dark.yaml").unlink()
 
 
-def test_the_controller_prints_a_line_per_tick(command: Command, home: Path) -> None:
+def test_the_controller_prints_a_line_per_tick_and_once_why_a_job_is_not_served(
+    command: Command, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At night the log is what there is: of which job, and why."""
+    monkeypatch.setenv("PERDIX_HOME", str(home))
     (home / "jobs").mkdir(parents=True, exist_ok=True)
     (home / "jobs" / "dark.yaml").write_text("mode: act\n")
-    assert command("controller", "--ticks", "1")["statuses"] == {"blind": 1}
+    line = command("controller", "--ticks", "1")
+    assert line["statuses"] == {"blind": 1}
+    (new,) = line["news"]
+    assert (new["jobs"], new["status"]) == (["dark"], "blind")
+    said = CliRunner().invoke(app, ["controller", "--interval", "1", "--ticks", "2"]).output
+    assert said.count("1 blind; ") == 2
+    assert said.count("  dark (blind): Blind: ") == 1
+    (home / "jobs" / "bad.yaml").mkdir()
+    said = CliRunner().invoke(app, ["controller", "--interval", "1", "--ticks", "2"]).output
+    assert said.count("bad.yaml") == said.count("  bad (broken): Not served: ") == 1
+    (home / "jobs" / "bad.yaml").rmdir()
     (home / "jobs" / "dark.yaml").unlink()
 
 

@@ -11,9 +11,7 @@ from pathlib import Path
 import pytest
 
 from perdix.cli import output
-from perdix.cli.loop import Complaining
 from perdix.cli.output import UserError, console, run_guarded, styled, surviving_a_full_disk, table
-from perdix.control.job_files import FollowedFiles
 
 ODD = "[/] [bold]x[/bold] :smile: \x1b[2J half a pair \ud800"
 SHOWN = r"[/] [bold]x[/bold] :smile: \x1b[2J half a pair \ud800"
@@ -104,17 +102,6 @@ def test_a_tick_on_a_home_full_of_odd_files_serves_the_others_and_its_exit_code_
     document = json.loads(healed.stdout)
     assert (healed.returncode, document["faults"]) == (0, [])
     assert document["statuses"]["broken"] == 3
-
-
-def test_what_is_wrong_with_a_file_is_said_once_and_not_with_every_tick(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "bad.yaml").mkdir()
-    complaining = Complaining(FollowedFiles((tmp_path,)))
-    for _ in range(3):
-        assert set(complaining().faults) == {"bad"}
-    said = capsys.readouterr().err.replace("\n", "")  # long paths are broken over lines
-    assert said.count("bad.yaml") == 1
 
 
 def test_a_full_disk_under_standard_output_does_not_end_the_loop_and_a_closed_pipe_does(

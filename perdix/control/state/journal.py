@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
@@ -55,6 +55,9 @@ class Status(StrEnum):
     OBSERVING = "observing"  # another controller holds the lease
     LATE = "late"  # the tick's soft deadline came first
     BROKEN = "broken"  # perdix itself failed on this job
+
+
+USUAL: Final = frozenset({Status.ACTING, Status.ADVISE})  # of these the decision says all
 
 
 @dataclass(frozen=True)
