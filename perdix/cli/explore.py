@@ -1,17 +1,16 @@
-"""Commands that look: capacity, forecast, explain, jobs. They need neither Spark nor Dagster."""
+"""Commands that look at one job: capacity, forecast, explain. They need neither Spark nor Dagster."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
 from perdix.cli.output import JobArgument, JsonOption, UserError, clock_time, console, emit, number, percent, table
 from perdix.cli.stores import home, known, lake, say_skipped, state, stream_job, stream_jobs, usable_files
-from perdix.settings.home import job_file_to_write
 from perdix.settings.moments import LAST_YEAR
 from perdix.settings.product import load_product_settings
 from perdix.settings.stream_job import MOST_WORKERS
@@ -218,8 +217,10 @@ def explain(
     from perdix.control.clock import WallClock
     from perdix.control.explain import explain as explained
     from perdix.control.explain_text import render
+    from perdix.control.freshness import Freshness
 
     at_s, now_s = _moment(at) if at else None, WallClock().now_s()
+    freshness = Freshness(load_product_settings().control.tick_interval_s)
     with state() as store:
         files = usable_files(but=job)
         known(job, {*store.journal.statuses(), *files.jobs}, "job", "no tick has been made yet: perdix tick", files)
@@ -232,62 +233,8 @@ def explain(
         "perdix.explain/1",
         {name: value for name, value in explanation.to_dict().items() if name != "schema"},
         as_json=as_json,
-        show=lambda: console.print(render(explanation, verbose=verbose, now_s=now_s)),
+        show=lambda: console.print(render(explanation, verbose=verbose, now_s=now_s, freshness=freshness)),
     )
-
-
-def jobs(as_json: JsonOption = False) -> None:
-    """List every stream job: how it stands, what runs, and what is known of it.
-
-    Example: perdix jobs --json
-    """
-    from perdix.control.state.journal import Status
-
-    files, store = usable_files(), lake()
-    configured, ingested = files.jobs, set(store.jobs("samples"))
-    with state() as opened:
-        statuses = {
-            name: status
-            for name, status in opened.journal.statuses().items()
-            if files.names is None or name.partition("/")[0] in files.names  # JOB/operators goes with its job's file
-        }
-    seen = {name: found.details for name, found in statuses.items() if found.status != Status.BROKEN}  # else long ago
-    rows: list[dict[str, Any]] = [
-        {
-            "job": name,
-            "configured": name in configured,
-            "ingested": name in ingested,
-            "mode": configured[name].mode if name in configured else None,
-            "status": statuses[name].status.value if name in statuses else None,
-            "scale_out": seen.get(name, {}).get("scale_out"),
-            "wape": seen.get(name, {}).get("wape"),
-            "horizon_wape": seen.get(name, {}).get("horizon_wape"),
-            "sentence": statuses[name].sentence if name in statuses else files.faults.get(name, ""),
-        }
-        for name in sorted({*configured, *files.faults, *ingested, *statuses})
-    ]
-
-    def show() -> None:
-        table(
-            "stream jobs",
-            ["job", "status", "mode", "workers", "WAPE 1 min", "15 min", "why"],
-            [
-                [
-                    row["job"],
-                    row["status"] or "-",
-                    row["mode"] or "-",
-                    number(row["scale_out"]),
-                    percent(row["wape"]),
-                    percent(row["horizon_wape"]),
-                    row["sentence"] or ("no tick yet" if row["configured"] else "ingested; no job file"),
-                ]
-                for row in rows
-            ],
-        )
-        if not rows:
-            console.print(f"none yet: perdix ingest FILES --job NAME, or {job_file_to_write()}")
-
-    emit("perdix.jobs/1", {"jobs": rows}, as_json=as_json, show=show)
 
 
 def _moment(text: str) -> float:

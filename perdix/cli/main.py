@@ -10,7 +10,21 @@ from typing import Annotated
 
 import typer
 
-from perdix.cli import dev, doctor, explore, ingest, loop, metrics, operators, prices, profile, sample, scan, train
+from perdix.cli import (
+    dev,
+    doctor,
+    explore,
+    ingest,
+    jobs,
+    loop,
+    metrics,
+    operators,
+    prices,
+    profile,
+    sample,
+    scan,
+    train,
+)
 from perdix.cli.demo import command as demo
 from perdix.cli.ds2.command import ds2
 from perdix.cli.known_errors import known_errors
@@ -59,7 +73,7 @@ app.command("sample")(sample.sample)
 app.command("capacity")(explore.capacity)
 app.command("forecast")(explore.forecast)
 app.command("explain")(explore.explain)
-app.command("jobs")(explore.jobs)
+app.command("jobs")(jobs.jobs)
 app.command("tick")(loop.tick)
 app.command("controller")(loop.controller)
 app.command("metrics")(metrics.metrics)

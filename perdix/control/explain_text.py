@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 from perdix.control.explain import Explanation
+from perdix.control.freshness import Freshness, silence
 from perdix.control.state.journal import USUAL, Status
 from perdix.control.state.ledger import Entry, Intent, State
 from perdix.policies.contract import Reason
@@ -21,22 +22,29 @@ from perdix.settings.moments import in_utc
 Document = Mapping[str, Any]
 ROWS: Final = 5  # of the short table: sizes around the one that is wanted
 LATELY_S: Final = 3_600.0  # values that were rejected before are left to the long text
-SILENT_S: Final = 300.0  # without a tick, until that is said
 
 
-def render(explanation: Explanation, *, verbose: bool = False, now_s: float | None = None) -> str:
+def render(
+    explanation: Explanation,
+    *,
+    verbose: bool = False,
+    now_s: float | None = None,
+    freshness: Freshness = Freshness(),  # noqa: B008 - frozen
+) -> str:
     """Return the explanation as lines of plain text; no colours, no width assumed.
 
     ``verbose``: all that was seen, believed and examined, in place of what somebody on call needs.
     ``now_s``: epoch seconds, for how long ago something was; ``None``: that is left out.
+    ``freshness``: until when the last tick is news.
     """
-    return "\n".join(_lines(explanation) if verbose else _short(explanation, now_s))
+    lines = _lines(explanation) if verbose or explanation.entry is None else _short(explanation, now_s)
+    silent = _silent(explanation, now_s, freshness)
+    return "\n".join((*lines, silent) if silent else lines)
 
 
 def _short(explanation: Explanation, now_s: float | None) -> Iterator[str]:
     entry, job = explanation.entry, explanation.job
     if entry is None:
-        yield from _lines(explanation)
         return
     intent, account = entry.intent, entry.intent.explanation
     unusual = _unusual(explanation)
@@ -47,9 +55,6 @@ def _short(explanation: Explanation, now_s: float | None) -> Iterator[str]:
     past_s = 60.0 * round(past_s / 60.0) if past_s >= 60.0 else past_s
     ago = "" if now_s is None or explanation.at_s is not None else f" ({in_words(past_s)} ago)"
     yield f"Decided {_made(entry, ago)}, by {intent.policy}{'' if intent.act else ', advice only'}."
-    silent = _silent(explanation, now_s)
-    if silent:
-        yield silent
     yield from _came_of(entry)
     yield from _seen(account.get("seen", {}))
     lately_s = (entry.last_s or intent.made_s) - LATELY_S
@@ -96,16 +101,14 @@ def _made(entry: Entry, ago: str) -> str:
     return made
 
 
-def _silent(explanation: Explanation, now_s: float | None) -> str:
+def _silent(explanation: Explanation, now_s: float | None, freshness: Freshness) -> str:
     """Return how long no tick looked at the job, where that is too long."""
     entry, status = explanation.entry, explanation.status
-    if now_s is None or explanation.at_s is not None or entry is None:
+    looks = [] if entry is None else [entry.last_s or entry.intent.made_s]
+    looks += [] if status is None else [status.updated_s]
+    if now_s is None or explanation.at_s is not None or not looks or freshness.is_fresh(max(looks), now_s):
         return ""
-    last_s = max(entry.last_s or entry.intent.made_s, -math.inf if status is None else status.updated_s)
-    if now_s - last_s <= SILENT_S:
-        return ""
-    silent = in_words(60.0 * round((now_s - last_s) / 60.0))
-    return f"There was no tick since: {silent}. perdix controller goes on, perdix tick looks once."
+    return silence([explanation.job], now_s - max(looks))
 
 
 def _sizes(account: Document) -> dict[int, dict[str, Any]]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Self
 
+from perdix.control.freshness import named
 from perdix.control.reconcile import Event
 from perdix.control.state.journal import USUAL, JobStatus, Status
 from perdix.control.state.schema import cause_of
@@ -16,7 +17,6 @@ from perdix.settings.home import job_file_to_write
 from perdix.settings.plain_error import presentable
 
 LONGEST_SENTENCE = 500
-MOST_NAMED = 3  # of jobs of which the same is new
 _NO_NEWS = frozenset({Event.NOTHING, Event.WAITING, Event.UNREACHABLE})  # of the last the status says it
 # How a job stands, and the scale-out that is advised where it is another one, or why perdix failed on it
 Stand = tuple[Status, int | str | None]
@@ -43,9 +43,7 @@ class News:
     sentence: str
 
     def __str__(self) -> str:
-        more = f" and {len(self.jobs) - MOST_NAMED} more" if len(self.jobs) > MOST_NAMED else ""
-        what = self.status if self.event in _NO_NEWS else self.event
-        return f"{', '.join(self.jobs[:MOST_NAMED])}{more} ({what}): {self.sentence}"
+        return f"{named(self.jobs)} ({self.status if self.event in _NO_NEWS else self.event}): {self.sentence}"
 
 
 @dataclass(frozen=True)

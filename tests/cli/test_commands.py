@@ -13,6 +13,7 @@ from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -26,6 +27,7 @@ from perdix.cli.main import app
 from perdix.cli.output import UserError, run_guarded
 from perdix.control import explain
 from perdix.control.champions import Champions
+from perdix.control.clock import WallClock
 from perdix.control.state.journal import JobStatus, Status, Tick
 from perdix.control.state.schema import StateError
 from perdix.control.state.store import StateStore
@@ -315,6 +317,53 @@ def test_a_job_on_which_perdix_fails_is_not_listed_with_what_ran_before(command:
         (row,) = [row for row in command("jobs")["jobs"] if row["job"] == "ads"]
         assert (row["status"], row["scale_out"], row["wape"]) == ("broken", None, None)
         store.forget(["ads"])
+
+
+def listed(command: Command, capsys: pytest.CaptureFixture[str], job: str) -> tuple[dict[str, Any], str]:
+    """The row of a job as JSON, and all that is said to a person, in one line."""
+    (row,) = [row for row in command("jobs")["jobs"] if row["job"] == job]
+    capsys.readouterr()
+    app(["jobs"], standalone_mode=False)
+    return row, " ".join(capsys.readouterr().out.split())
+
+
+def test_a_list_of_jobs_says_since_when_nobody_looks_at_them(
+    command: Command, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A controller that died hours ago must not look like one that is content."""
+    now_s = WallClock().now_s()
+    with closing(StateStore(Home(home).state_url)) as store:
+        (home / "jobs").mkdir(parents=True, exist_ok=True)
+        (home / "jobs" / "ads.yaml").write_text("{}\n")
+        a_status(store, now_s - 3 * 3600.0, "ads", scale_out=6)
+        row, said = listed(command, capsys, "ads")
+        assert row["updated_s"] == now_s - 3 * 3600.0
+        assert "No tick looked at ads for 3 h: start perdix controller" in said
+        a_status(store, now_s, "ads", scale_out=6)
+        assert "No tick" not in listed(command, capsys, "ads")[1]
+        a_status(store, now_s - 3 * 3600.0, "ads/operators")
+        assert "No tick" not in listed(command, capsys, "ads")[1]  # its loop may look once, and end
+        store.forget(["ads", "ads/operators"])
+        (home / "jobs" / "ads.yaml").unlink()
+
+
+def test_a_pause_is_listed_before_the_next_tick(
+    command: Command, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (home / "jobs").mkdir(parents=True, exist_ok=True)
+    (home / "jobs" / "ads.yaml").write_text("{}\n")
+    with closing(StateStore(Home(home).state_url)) as store:
+        a_status(store, WallClock().now_s(), "ads", scale_out=6)
+        command("pause", "ads", "--for", "2h", "--why", "load test")
+        row, said = listed(command, capsys, "ads")
+        assert row["status"] == "acting"
+        assert re.fullmatch(r"by an operator until .* UTC \(load test\)", row["paused"])
+        assert "│ paused" in said
+        assert "Paused: by an operator until" in said
+        store.forget(["ads"])
+        store.journal.resume("ads")
+    assert command("jobs")["jobs"][0]["paused"] is None
+    (home / "jobs" / "ads.yaml").unlink()
 
 
 @pytest.mark.parametrize("name", ["capacity", "forecast"])

@@ -11,6 +11,7 @@ import pytest
 
 from perdix.control.explain import Explanation, explain
 from perdix.control.explain_text import render
+from perdix.control.freshness import Freshness
 from perdix.control.memories import Memories
 from perdix.control.state.journal import JobStatus, Status, Tick
 from perdix.control.state.ledger import Entry
@@ -281,10 +282,18 @@ def test_candidates_are_in_the_order_of_their_size(story: StateStore) -> None:
 
 def test_an_old_decision_says_how_old_it_is_and_that_nobody_ticks(rig: Rig, store: StateStore) -> None:
     found = explain(store, "orders")
-    assert "no tick since" not in render(found, now_s=rig.now_s + 60)
+    assert "No tick looked" not in render(found, now_s=rig.now_s + 60)
     text = render(found, now_s=rig.now_s + 3 * 3600)
-    assert "no tick since: 3 h" in text
-    assert "perdix controller" in text
+    assert "No tick looked at orders for 3 h: start perdix controller" in text
+    assert "No tick looked" not in render(found, now_s=rig.now_s + 3 * 3600, freshness=Freshness(3_600.0))
+
+
+def test_of_a_job_without_decisions_too_it_is_said_that_nobody_ticks(store: StateStore) -> None:
+    blind = JobStatus("dark", Status.BLIND, START_S, "Blind: no lag.")
+    store.journal.record_tick(Tick(START_S, START_S, "a", {}), [blind])
+    found = explain(store, "dark")
+    assert "No tick looked at dark for 3 h: start perdix controller" in render(found, now_s=START_S + 3 * 3600)
+    assert "No tick looked" not in render(found, now_s=START_S + 60)
 
 
 def test_what_was_decided_before_the_clock_was_set_back_is_not_what_holds_now(rig: Rig, store: StateStore) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from perdix.control import tick
+from perdix.control.freshness import Freshness
 from perdix.control.operators.naming import on_record
-from perdix.control.publish.metrics import Freshness
 from perdix.control.publish.names import METRICS, Shown
 from perdix.control.state.store import StateStore
 from perdix.policies.contract import Reason

@@ -26,6 +26,7 @@ from prometheus_client.samples import Sample
 
 from perdix.control.clock import Clock
 from perdix.control.fleet_report import LoopFault
+from perdix.control.freshness import Freshness
 from perdix.control.job_files import FollowedFiles, JobFiles
 from perdix.control.operators.naming import job_of
 from perdix.control.publish import names
@@ -40,8 +41,6 @@ from perdix.policies.contract import Reason
 from perdix.settings.stream_job import StreamJob
 from perdix.telemetry.metrics import CANONICAL
 
-STALE_INTERVALS = 3.0  # after this many without a tick, what a tick found is no longer shown
-LEAST_STALE_S = 90.0  # however short the interval: clocks differ, and a fleet takes its time
 SILENT = "silent"  # in place of the status that the last tick gave
 OTHER = "other"  # a value that this perdix does not know: label values stay bounded
 BUCKETS_S = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 60.0)
@@ -51,22 +50,6 @@ STATUSES = frozenset(Status)
 REASONS = frozenset(Reason)
 EVENTS = tuple(event for event in Event if event is not Event.NOTHING)
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Freshness:
-    """When a job's numbers stop being news."""
-
-    tick_interval_s: float = 60.0  # seconds between the ticks of whoever ticks
-
-    @property
-    def stale_s(self) -> float:
-        """Age in seconds above which what a tick found is no longer shown."""
-        return max(STALE_INTERVALS * self.tick_interval_s, LEAST_STALE_S)
-
-    def is_fresh(self, at_s: float, now_s: float) -> bool:
-        """Whether something from ``at_s`` is news at ``now_s`` (epoch seconds)."""
-        return now_s - at_s <= self.stale_s
 
 
 class PublishedCollector(Collector):
