@@ -8,6 +8,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,9 @@ from perdix.cli.main import app
 from perdix.cli.output import UserError, run_guarded
 from perdix.cli.twin_jobs import write_twin_jobs
 from perdix.control.checkup.facts import JobCheckup, QueryFact, Verdict
+from perdix.control.clock import WallClock
 from perdix.control.live import stream_jobs
+from perdix.control.state.store import StateStore
 from perdix.models.registry import FORECAST, FleetVersion, TableGone
 from perdix.settings.home import Home
 from perdix.settings.stream_job import StreamJob
@@ -35,6 +38,7 @@ from perdix.twin.parameters import load_twin
 from perdix.twin.prometheus_face import PrometheusFace
 from perdix.twin.workloads import arrivals_from
 from tests.cli.width import wide
+from tests.control.published import a_status
 from tests.targets.kubernetes_api import kubernetes_target
 
 GONE = "http://127.0.0.1:9"
@@ -274,6 +278,17 @@ def test_a_champion_whose_table_is_gone_is_broken(tmp_path: Path, monkeypatch: p
     assert not found.ok
     assert f"{FORECAST}: {FORECAST} version 3 is not in" in found.found
     assert found.fix == "do as it says, or train anew: perdix train"
+
+
+def test_how_long_ago_the_newest_tick_was_is_said(tmp_path: Path) -> None:
+    """Whoever is called at night looks here first: does a controller run at all?"""
+    home = Home(tmp_path)
+    (found,) = doctor._state(home, stream_jobs(home))
+    assert found.found == "readable, 0 jobs known, no tick yet"
+    with closing(StateStore(home.state_url)) as store:
+        a_status(store, WallClock().now_s() - 3 * 3600.0, "ads")
+    (found,) = doctor._state(home, stream_jobs(home))
+    assert found.found == "readable, 1 job known, the newest tick began 3 h ago"
 
 
 def test_a_family_that_nobody_knows_is_found_before_the_night(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
