@@ -209,6 +209,19 @@ def test_a_latency_that_more_workers_would_not_change_is_said_to_be_that(situate
         assert grows.scale_out == 3 or "raise" not in grows.sentence
 
 
+@pytest.mark.parametrize(
+    ("foreseen", "words"),
+    [
+        (3_905.0, "The load stays at 3,905/s or below for 15 minutes;"),
+        (3_500.0, "The load stays at 3,900/s or below for 15 minutes;"),
+        (4_500.0, "The load rises from 3,900/s to 4,500/s within 15 minutes;"),
+    ],
+)
+def test_a_load_is_said_to_rise_where_one_would_say_so(situate, foreseen: float, words: str):
+    decision = decide(situate, load=3_900.0, forecast=foreseen, minutes=np.full(720, 3_900.0))
+    assert decision.sentence.startswith(words)
+
+
 def test_an_overspent_budget_is_said_to_be_that(situate):
     spent = {"spent": {"late_s": 9_000.0, "seen_s": 28_000.0, "at_s": situate().now_s - 60.0, "usual": 0.0}}
     assert "; the error budget is overspent." in decide(situate, memory=spent).sentence

@@ -15,6 +15,7 @@ from perdix.policies.standing_still import LEAST_MINUTES
 from perdix.policies.wording import LITTLE_S, per_s, seconds, workers
 
 SETTLED_S = 300.0  # after a rescale: latency reflects the size that runs
+RISES = 1.02  # times the present load: less is no rise to speak of
 
 
 @dataclass(frozen=True)
@@ -71,8 +72,8 @@ class Plan:
         now_per_s, highest = situation.workload_per_s, float(self.course.per_s.max())
         minutes, goes_to = round(self.course.whole_s / 60.0), workers(int(self.sizes.workers[self.chosen]))
         goes = f"The load rises from {per_s(now_per_s)} to {per_s(highest)} within {minutes} minutes"
-        if per_s(highest) == per_s(now_per_s) or highest < now_per_s:
-            goes = f"The load stays at {per_s(now_per_s)} or below for {minutes} minutes"
+        if highest <= RISES * now_per_s or per_s(highest) == per_s(now_per_s):
+            goes = f"The load stays at {per_s(max(highest, now_per_s))} or below for {minutes} minutes"
         late = f"{goes_to} would be late for {seconds(float(self.found.late_s[self.chosen]))} of it"
         against = f", {workers(situation.scale_out)} for {seconds(float(self.found.late_s[self.runs]))}"
         if not situation.bounds.minimum <= situation.scale_out <= situation.bounds.maximum:
