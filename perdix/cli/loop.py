@@ -30,8 +30,9 @@ from perdix.settings.home import STATE_VARIABLE, job_file_to_write
 from perdix.settings.product import load_product_settings
 
 if TYPE_CHECKING:
-    from perdix.control.fleet_report import FleetReport, LoopFault, Stand
+    from perdix.control.fleet_report import FleetReport, LoopFault
     from perdix.control.job_files import JobFiles
+    from perdix.control.news import Stand
 
 SHORTEST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 10 * 365.25 * 86_400.0
@@ -138,7 +139,9 @@ class Log:
 
     def tick(self, report: FleetReport) -> None:
         """Say how a tick went, what is new of the jobs, and what it could not have, such as MLflow."""
-        news, self._stands = report.news(self._stands), report.stands
+        from perdix.control.news import news_of, stands_of
+
+        news, self._stands = news_of(report, self._stands), stands_of(report)
         if self._as_json:
             line = {"started_s": report.started_s, **report.summary(), "news": [asdict(each) for each in news]}
             emit_line("perdix.controller/1", line)

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Self
 
-from perdix.control.freshness import named
-from perdix.control.reconcile import Event
-from perdix.control.state.journal import USUAL, JobStatus, Status
+from perdix.control.state.journal import JobStatus
 from perdix.control.state.schema import cause_of
 from perdix.control.tick_io import TickReport
 from perdix.settings.home import job_file_to_write
 from perdix.settings.plain_error import presentable
 
 LONGEST_SENTENCE = 500
-_NO_NEWS = frozenset({Event.NOTHING, Event.WAITING, Event.UNREACHABLE})  # of the last the status says it
-# How a job stands, and the scale-out that is advised where it is another one, or why perdix failed on it
-Stand = tuple[Status, int | str | None]
 
 
 class LoopFault(StrEnum):
@@ -31,19 +26,6 @@ class LoopFault(StrEnum):
     JOURNAL = "journal"  # writing how the tick went into the state store
     HEARTBEAT = "heartbeat"  # writing the file that says that it ended
     PROCESS = "process"  # one of those that serve jobs side by side ended before its jobs were served
-
-
-@dataclass(frozen=True)
-class News:
-    """What is new of some jobs that are alike; it turns into JSON as it is, under stable names."""
-
-    jobs: tuple[str, ...]
-    status: Status
-    event: Event  # between perdix and the target
-    sentence: str
-
-    def __str__(self) -> str:
-        return f"{named(self.jobs)} ({self.status if self.event in _NO_NEWS else self.event}): {self.sentence}"
 
 
 @dataclass(frozen=True)
@@ -103,28 +85,6 @@ class FleetReport(Part):
     def rescaled(self) -> list[str]:
         """Jobs whose targets took a new scale-out in this tick, by name."""
         return sorted(name for name, report in self.reports.items() if report.event.value == "applied")
-
-    @property
-    def stands(self) -> dict[str, Stand]:
-        """How each job stands, to be compared with the tick that follows."""
-        failed = {name: job.sentence for name, job in self.others.items() if job.status is Status.BROKEN}
-        advised = {name: report.advised for name, report in self.reports.items()}
-        return {name: (job.status, failed.get(name, advised.get(name))) for name, job in self.standing.items()}
-
-    def news(self, before: Mapping[str, Stand]) -> tuple[News, ...]:
-        """Return what happened between perdix and targets, and which jobs stand otherwise than ``before``.
-
-        Jobs of which the same is new are together.
-
-        ``before``: :attr:`stands` of the tick before; of a job that is not there only what is not usual is news.
-        """
-        alike = defaultdict[tuple[Status, Event, str], list[str]](list)
-        for name, stands in sorted(self.stands.items()):
-            event = self.reports[name].event if name in self.reports else Event.NOTHING
-            as_before = stands == before[name] if name in before else stands[0] in USUAL and stands[1] is None
-            if not as_before or event not in _NO_NEWS:
-                alike[stands[0], event, self.standing[name].sentence].append(name)
-        return tuple(News(tuple(jobs), *what) for what, jobs in alike.items())
 
     def counts(self) -> dict[str, int]:
         """Return status -> how many jobs have it."""

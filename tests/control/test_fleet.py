@@ -4,7 +4,6 @@ import gc
 import itertools
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 from unittest.mock import Mock
 
 import orjson
@@ -15,16 +14,13 @@ from perdix.control.champions import GivenChampions
 from perdix.control.clock import Moment, moment
 from perdix.control.controller import run
 from perdix.control.fleet import _retrains, tick_fleet
-from perdix.control.fleet_report import FleetReport
 from perdix.control.job_files import JobFiles
 from perdix.control.lease import acquire
-from perdix.control.reconcile import Event
 from perdix.control.serving import lease_name
-from perdix.control.state.journal import RETRAIN_EXPIRES_S, JobStatus, Status
+from perdix.control.state.journal import RETRAIN_EXPIRES_S, Status
 from perdix.control.state.store import StateStore
-from perdix.control.tick_io import TickIO, TickReport
+from perdix.control.tick_io import TickIO
 from perdix.models.drift import LONGEST_COOLDOWN_S
-from perdix.policies.contract import Decision, Reason
 from perdix.settings.stream_job import StreamJob
 from perdix.targets.contract import Target, TargetError
 from perdix.twin.living import SimulatedClock
@@ -302,56 +298,6 @@ def test_no_jobs_is_said_so(store: StateStore) -> None:
     rig = Rig.of(store, LOW)
     report = tick_fleet([], rig.io, SimulatedClock(rig.now_s), holder="a")
     assert "No stream jobs" in report.sentence()
-
-
-def stood(status: Status = Status.ACTING, sentence: str = "4 workers do.", **more: Any) -> TickReport:
-    return TickReport("any", status, sentence, **more)
-
-
-def after(**jobs: TickReport) -> FleetReport:
-    return FleetReport(jobs, started_s=0.0, finished_s=1.0)
-
-
-def test_news_are_what_was_done_and_who_stands_otherwise_than_before() -> None:
-    blind = stood(Status.BLIND, "Blind: no lag.")
-    first = after(ads=stood(), dark=blind, new=stood(Status.PAUSED, "Paused: a move."))
-    assert [str(each) for each in first.news({})] == ["dark (blind): Blind: no lag.", "new (paused): Paused: a move."]
-    assert after(ads=stood(), dark=blind).news(first.stands) == ()
-    then = after(ads=stood(sentence="5 workers, as 3 are late.", event=Event.APPLIED), dark=stood())
-    assert [str(each) for each in then.news(first.stands)] == [
-        "ads (applied): 5 workers, as 3 are late.",
-        "dark (acting): 4 workers do.",
-    ]
-    away = after(ads=stood(Status.UNREACHABLE, "No answer.", event=Event.UNREACHABLE))
-    assert [str(each) for each in away.news(then.stands)] == ["ads (unreachable): No answer."]
-    assert away.news(away.stands) == ()
-
-
-def test_another_fault_of_the_same_file_is_news() -> None:
-    def broken(why: str) -> FleetReport:
-        return FleetReport(others={"ads": JobStatus("ads", Status.BROKEN, 0.0, why)}, started_s=0.0, finished_s=1.0)
-
-    assert broken("Not served: ads.yaml:2.").news(broken("Not served: ads.yaml:2.").stands) == ()
-    assert len(broken("Not served: ads.yaml:5.").news(broken("Not served: ads.yaml:2.").stands)) == 1
-
-
-def test_of_many_jobs_of_which_the_same_is_new_few_are_named() -> None:
-    blind = {f"job-{k}": stood(Status.BLIND, "Blind: Prometheus is away.") for k in range(9)}
-    (new,) = after(**blind).news({})
-    assert new.jobs == tuple(sorted(blind))
-    assert str(new) == "job-0, job-1, job-2 and 6 more (blind): Blind: Prometheus is away."
-
-
-def test_another_advice_is_news_and_the_same_again_is_none() -> None:
-    def advising(wanted: int, runs: int = 3) -> FleetReport:
-        decision = Decision("perdix", wanted, Reason.SCALE_OUT, f"{wanted} workers would do.")
-        return after(ads=stood(Status.ADVISE, decision.sentence, decision=decision, running=runs))
-
-    assert advising(3).news({}) == ()
-    (new,) = advising(5).news({})
-    assert str(new) == "ads (advise): 5 workers would do."
-    assert advising(5).news(advising(5).stands) == ()
-    assert len(advising(6).news(advising(5).stands)) == len(advising(3).news(advising(5).stands)) == 1
 
 
 class _Waits:
