@@ -121,7 +121,7 @@ def advise(
         weighed.late_otherwise,
         fixed,
         perdix,
-        confidence(learned, fixed.workers, weighed.doubt(kind)),
+        confidence(learned, fixed.workers, weighed.doubt()),
         weighed.why(kind),
         weighed.too_small(kind),
         (*job.notes, *_assumed(learned), *learned.notes),
@@ -176,8 +176,9 @@ class _Weighed:
         return self.too_late_now and self.fixed.held and self.late_otherwise == 0.0
 
     def too_small(self, kind: Kind) -> bool:
-        """Return whether a job has too few workers today, all the time or at times."""
-        return kind != "keep" and (self.late_for_few or self.fixed.workers > self.learned.peak_workers)
+        """Return whether a job has too few workers today, all the time or at times; one that is in time has enough."""
+        few = self.fixed.workers > self.learned.peak_workers and not known_in_time(self.learned, self.objectives)
+        return kind != "keep" and (self.late_for_few or few)
 
     @property
     def enough_now(self) -> bool:
@@ -194,10 +195,10 @@ class _Weighed:
         about = abs(fixed.workers - now) <= SAME * now and not self.late_for_few
         return "keep" if self.enough_now or about else "fixed"
 
-    def doubt(self, kind: Kind) -> str:
+    def doubt(self) -> str:
         """Return what that was measured contradicts what was learned; empty where nothing does."""
         most = self.learned.peak_workers
-        if kind == "keep" and self.enough_now and self.fixed.workers > most:
+        if self.enough_now and self.fixed.workers > most:
             are, they = ("is", "it") if most == 1 else ("are", "they")
             return f"{workers(most)} {are} not late today, and by what was learned {they} would be"
         if self.late_otherwise > 0.0:

@@ -360,6 +360,17 @@ def late_by_a_worker_less(late_share=0.09):
     return replace(of, workers=np.where(few, 7.0, 8.0))
 
 
+def test_a_job_that_is_in_time_all_day_is_not_said_to_be_too_small_where_perdix_is_advised():
+    """By its learned capacity 9 workers are too few for the peak, which they carry every day: perdix needs fewer."""
+    swings = load(daily)
+    in_time = {"latency_ms": np.full(1_440, 700.0), "lag_records": np.zeros(1_440), "throughput_per_s": swings.per_s}
+    found = advised(learned(swings, workers=9, **in_time))
+    assert (found.kind, found.fixed.workers, found.late_share_now) == ("perdix", 10, 0.0)
+    assert not found.too_small
+    assert "perdix follows with" in found.why
+    assert found.confidence.reason == "9 workers are not late today, and by what was learned they would be"
+
+
 def test_lateness_is_never_hidden_behind_about_what_it_needs():
     found = advised(late_by_a_worker_less())
     assert found.fixed.workers - found.average_workers_now < 0.05 * found.average_workers_now
