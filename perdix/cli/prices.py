@@ -12,6 +12,7 @@ from perdix.cli.output import JsonOption, UserError, console, emit, number, tabl
 
 if TYPE_CHECKING:
     from perdix.replay.pricing import Pricing
+    from perdix.twin.parameters import TwinParameters
 
 WORKER_CORES, WORKER_MEMORY_MB = 1.0, 2048.0
 of_prices = partial(typer.Option, rich_help_panel="Prices")
@@ -77,6 +78,20 @@ class AskedPrices:
         for option, value in given.items():
             if value is not None:
                 raise UserError(f"{option} is for hosts of a price list; name one with --prices")
+
+    def check_sizes(self, worker_price: float | None, twin: TwinParameters) -> None:
+        """Raise ``UserError`` for what is given of a worker where those of the twin have sizes, which say all of it."""
+        given = {
+            "--worker-price": worker_price,
+            "--worker-cpu": self.worker_cpu,
+            "--worker-memory": self.worker_memory_mb,
+        }
+        for option, value in given.items():
+            if value is not None and twin.workers.sizes:
+                raise UserError(
+                    f"{option}: the workers of twin '{twin.name}' have prices, cores and memory by their sizes "
+                    "(workers.sizes in its file); leave it out"
+                )
 
     def pricing(self) -> Pricing | None:
         """Return how replays are to be priced; raises ``SettingsError`` for what cannot be."""

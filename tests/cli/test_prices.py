@@ -137,6 +137,9 @@ def test_options_say_what_a_worker_is_given_and_when_hosts_go(call: Call) -> Non
         (("--prices", "visp-10", "--instance-type", "m5"), "no instance type 'm5'; known: dockerhost"),
         (("--prices", "visp-10", "--worker-memory", "9000"), "fits on no host that has 4 cores and 7,168 MB"),
         (("--prices", "nowhere"), "there is no price list 'nowhere'"),
+        (("--twin", "enrich", "--worker-price", "3"), "--worker-price: the workers of twin 'enrich' have prices,"),
+        (("--twin", "enrich", "--prices", "visp-10", "--worker-cpu", "2"), "--worker-cpu: the workers of twin"),
+        (("--twin", "enrich", "--prices", "visp-10", "--worker-memory", "99"), "--worker-memory: the workers of twin"),
     ],
 )
 def test_what_cannot_be_priced_is_refused_before_anything_runs(call: Call, words: tuple[str, ...], said: str) -> None:

@@ -88,6 +88,7 @@ def replay_job(
         jobs=ingested(lake(), WallClock().now_s()),
         regime=regime,
     )
+    asked_prices.check_sizes(worker_price, parameters)
     trace, hours = part_of(trace, hours, from_=from_, to=to)
     objectives = Objectives(
         recovery_time_s=recovery_time_s,
