@@ -335,11 +335,12 @@ def test_what_profiling_cost_has_a_row_where_a_policy_needs_it() -> None:
     assert PROFILING not in _table([{**plain, **latency}]).columns[0].cells
 
 
-def test_the_bound_is_not_said_of_plans_that_may_be_late_within_the_budget() -> None:
-    """With an error budget a fixed size may hold the objective, and need less."""
-    said = _clairvoyant({"clairvoyant": [{"average_workers": 8.5, "cost": 8.5}], "pricing": None})
-    assert said == (
-        "No plan that holds the objectives all the time needs less than 8.5 workers on average (clairvoyant bound)."
+def test_the_bound_is_said_of_plans_that_are_ready_for_a_failure_and_never_late() -> None:
+    """With an error budget, or without room to recover in, a fixed size may hold the objective and need less."""
+    document = {"objectives": {"recovery_time_s": 600.0}, "clairvoyant": [{"average_workers": 8.5}], "pricing": None}
+    assert _clairvoyant(document) == (
+        "No plan that holds the objectives all the time, and would recover from a failure at any time within 10 min, "
+        "needs less than 8.5 workers on average (clairvoyant bound)."
     )
 
 

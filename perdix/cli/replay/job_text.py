@@ -10,6 +10,7 @@ from rich.table import Table
 
 from perdix.cli.output import complaints, console, number, styled
 from perdix.settings.counting import counted
+from perdix.settings.durations import in_words
 
 NAMES_WIDTH, LEAST_WIDTH = 24, 17  # characters of a table's columns
 PROFILING = "profiling before, worker-h"
@@ -77,8 +78,11 @@ def _clairvoyant(document: Mapping[str, Any]) -> str:
     if not least:
         return ""
     mean = sum(row["average_workers"] for row in least) / len(least)
-    always = "No plan that holds the objectives all the time"
-    said = f"{always} needs less than {number(mean)} workers on average (clairvoyant bound)"
+    within = in_words(document["objectives"]["recovery_time_s"])
+    always = (
+        f"No plan that holds the objectives all the time, and would recover from a failure at any time within {within}"
+    )
+    said = f"{always}, needs less than {number(mean)} workers on average (clairvoyant bound)"
     costs = [bound["cost_at_least"] for bound in least if bound.get("cost_at_least") is not None]
     if not costs:
         return f"{said}."
