@@ -22,9 +22,10 @@ from perdix.profiling.recording import Recording
 from perdix.profiling.sampling import sample_operator
 from perdix.profiling.twin_deployments import TwinDeployments
 from perdix.profiling.twin_sampling import TwinSamplingInstances
-from perdix.replay.case import Case
+from perdix.replay.case import Case, Contender
 from perdix.settings.yaml_files import SettingsError
 from perdix.twin.job import JobTwin
+from perdix.twin.parameters import TwinParameters
 
 
 @dataclass(frozen=True)
@@ -76,29 +77,39 @@ NEED_SAMPLES = ("cba", "qescalor")
 RULE = "dsa"
 
 
+def require_sizes(contender: Contender, twin: TwinParameters) -> None:
+    """Raise ``SettingsError`` where a policy chooses sizes of workers, and those of the twin cannot have them.
+
+    They have none, or not the one that is asked for, or no operator that could be sampled.
+    """
+    workers = twin.workers
+    if contender.settings.name not in NEED_SAMPLES:
+        return
+    if not workers.sizes or workers.operator_twin is None:
+        raise SettingsError(
+            f"policy '{contender.label}' chooses sizes of workers, and the workers of twin '{twin.name}' have none; "
+            "give its file workers.sizes and workers.operator, or take --twin enrich"
+        )
+    size = contender.settings.options.get("size")
+    if size is not None and size not in workers.sizes:
+        raise SettingsError(
+            f"policy '{contender.label}': twin '{twin.name}' has no size '{size}'; it has {', '.join(workers.sizes)}"
+        )
+
+
 def sampled(case: Case) -> Begun | None:
     """Sample the operator of the case's twin for a policy that chooses sizes; ``None`` for any other.
 
     The sampling instances are others than the twin's workers. What they taught is the family that training chooses on
     such samples (docs/decisions/0018-performance-models.md), without its repeats, which take 15 s.
 
-    Raises ``SettingsError`` when the twin's workers have no sizes, or not the one that is asked for, or no operator
-    that could be sampled.
+    Raises ``SettingsError`` as :func:`require_sizes`.
     """
-    policy, workers, job = case.contender.settings.name, case.parameters.workers, case.parameters.name
-    if policy not in NEED_SAMPLES:
+    if case.contender.settings.name not in NEED_SAMPLES:
         return None
-    operator = workers.operator_twin
-    if not workers.sizes or operator is None:
-        raise SettingsError(
-            f"policy '{case.contender.label}' chooses sizes of workers, and the workers of twin '{job}' have none; "
-            "give its file workers.sizes and workers.operator, or take --twin enrich"
-        )
-    size = case.contender.settings.options.get("size")
-    if size is not None and size not in workers.sizes:
-        raise SettingsError(
-            f"policy '{case.contender.label}': twin '{job}' has no size '{size}'; it has {', '.join(workers.sizes)}"
-        )
+    require_sizes(case.contender, case.parameters)
+    operator, job = case.parameters.workers.operator_twin, case.parameters.name
+    assert operator is not None
     found = sample_operator(job, rule_called(RULE), operator.sizes, TwinSamplingInstances(operator, case.seed))
     model = FittedPerformance.fit(CURVES, CURVES.published, found.samples, case.seed)
     row = ChampionRow(model.family, orjson.dumps(model.to_state()).decode(), 1)

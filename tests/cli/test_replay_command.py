@@ -227,6 +227,8 @@ def test_one_that_fails_is_listed_and_the_exit_code_tells(
         (["--workload", "job:nobody"], "workload 'job:nobody': no such job was ingested; twins: ads"),
         (["--policy", "static-13"], "13 workers are outside the bounds 1..12"),
         (["--max", "13"], "the twin 'wordcount' has 12"),
+        (["--policy", "static-2,qescalor"], "policy 'qescalor' chooses sizes of workers, and the workers of twin"),
+        (["--twin", "enrich", "--policy", "static-2,cba-smal"], "has no size 'smal'; it has medium, small, large"),
         (
             ["--forecaster", "damped"],
             "--forecaster: no family of forecasters is called 'damped'; did you mean 'damped-trend'?",
