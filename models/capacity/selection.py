@@ -297,7 +297,7 @@ class _Trial:
                 for fold in left_out_folds(self.rows)
             ]
             table = fitted.table(self.maximum)
-        except ValueError as error:
+        except (ValueError, ArithmeticError) as error:
             return CapacityCandidate(family.family, family.notes, error=str(error))
         unseen_mape = float(np.mean(unseen)) if unseen else math.nan
         known = [value for value in (capacity.mape, unseen_mape) if math.isfinite(value)]

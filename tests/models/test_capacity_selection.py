@@ -131,6 +131,13 @@ def test_a_short_history_still_gets_the_linear_model():
     assert estimate.low_per_s < 4 * 50_000 * 0.9 < estimate.high_per_s
 
 
+def test_a_job_of_one_worker_that_was_seen_in_one_minute_has_a_capacity():
+    """Boosted trees draw none of so few rows, and fail by arithmetic: that stops no other family."""
+    trained = select_capacity(features((1,), minutes=1), 4)
+    assert trained.winner == "linear"
+    assert {item.family: bool(item.error) for item in trained.candidates}["gradient-boosting"]
+
+
 def test_bad_features_name_the_mend():
     with pytest.raises(ValueError, match="lack cpu_share; build them"):
         select_capacity(features().drop(columns="cpu_share"), 6)
