@@ -115,7 +115,7 @@ def forecast(
     store, settings = lake(), load_product_settings().training
     _with_history(job, store.jobs("workload_features"))
     history = _or_user_error(lambda: workload_history(store, job, settings.history_days, WallClock().now_s()))
-    champion, version, fault = (None, 0, "") if family else _or_user_error(lambda: _champion(job))
+    champion, version, fault = (None, 0, "") if family else _champion(job)
     if family:
         model = _or_user_error(lambda: fitted(family, history, seed=settings.seed))
     elif champion is not None:
@@ -158,7 +158,10 @@ def _champion(job: str) -> tuple[Forecaster | None, int, str]:
     row, fault = fleet.rows.get(job), champions.fault(FORECAST)
     if row is None:
         return None, 0, fault
-    return forecaster_from_state(orjson.loads(row.state)).given(fleet.shared), row.version, fault
+    try:
+        return forecaster_from_state(orjson.loads(row.state)).given(fleet.shared), row.version, fault
+    except ValueError as error:  # damaged, or of another format: then the loop uses its fallback, too
+        return None, 0, f"{FORECAST} version {row.version} cannot be used for this job: {error}; no champion: fallback"
 
 
 def why_no_champion(job: str) -> str:

@@ -31,7 +31,8 @@ from perdix.control.clock import WallClock
 from perdix.control.state.journal import JobStatus, Status, Tick
 from perdix.control.state.schema import StateError
 from perdix.control.state.store import StateStore
-from perdix.models.registry import Registry, RegistryUnavailable
+from perdix.models.registry import FORECAST, Fleet, FleetVersion, Registry, RegistryUnavailable
+from perdix.models.registry.fleet_table import write_fleet
 from perdix.settings.home import Home
 from perdix.targets.flink.cluster import COOLDOWN, SCHEDULER
 from perdix.telemetry.lake import Lake
@@ -175,17 +176,24 @@ class TestFromFilesToAnswers:
         assert "did you mean 'ramp'?" in capsys.readouterr().err
 
 
+def with_workload_of_orders(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    """Return a home that holds an hour of the workload of ``orders``."""
+    monkeypatch.setenv("PERDIX_HOME", str(folder))
+    times = pd.date_range("2026-03-04T10:00", periods=400, freq="10s", tz="UTC")
+    rows = pd.DataFrame({"ts": times, "workload_per_s": 900.0 + np.arange(400) % 7})
+    home = Home(folder).make()
+    Lake(home.lake).replace("workload_features", "orders", "2026-03-04", rows)
+    return home
+
+
 def test_a_forecast_says_that_the_registry_does_not_answer(
     command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def refused(*_: object) -> None:
         raise RegistryUnavailable("MLflow at http://mlflow failed; start that server")
 
-    monkeypatch.setenv("PERDIX_HOME", str(tmp_path))
     monkeypatch.setattr(Registry, "current_version", refused)
-    times = pd.date_range("2026-03-04T10:00", periods=400, freq="10s", tz="UTC")
-    rows = pd.DataFrame({"ts": times, "workload_per_s": 900.0 + np.arange(400) % 7})
-    Lake(Home(tmp_path).make().lake).replace("workload_features", "orders", "2026-03-04", rows)
+    with_workload_of_orders(tmp_path, monkeypatch)
     said = command("forecast", "orders")
     fault = "perdix-forecast: MLflow at http://mlflow failed; start that server; no champion: fallback"
     assert (said["version"], said["registry_fault"], said["no_champion"]) == (0, fault, fault)
@@ -193,6 +201,21 @@ def test_a_forecast_says_that_the_registry_does_not_answer(
         warnings.simplefilter("ignore")
         assert fault in " ".join(CliRunner().invoke(app, ["forecast", "orders"]).output.split())
     assert command("forecast", "orders", "--family", "last-value")["registry_fault"] is None
+
+
+def test_a_champion_that_cannot_be_read_leaves_the_forecast_to_the_fallback_as_the_loop_does(
+    command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As after a version of perdix that keeps its models in another format."""
+    home = with_workload_of_orders(tmp_path, monkeypatch)
+    path = home.champions / FORECAST / "3.parquet"
+    path.parent.mkdir(parents=True)
+    fleet = Fleet(pd.DataFrame({"job": ["orders"], "family": ["linear"], "state": ['{"format": 1}']}))
+    version = FleetVersion(FORECAST, 3, write_fleet(fleet, path), "run")
+    monkeypatch.setattr(Registry, "current_version", lambda _, name: version if name == FORECAST else None)
+    said = command("forecast", "orders")
+    assert (said["version"], said["family"]) == (0, "ensemble")
+    assert said["no_champion"].startswith("perdix-forecast version 3 cannot be used for this job: a forecaster's state")
 
 
 @pytest.mark.parametrize(
