@@ -51,7 +51,7 @@ class TrainingSettings(Strict):
     thorough_up_to_jobs: Annotated[int, Field(ge=0)] = 20
     horizon_s: Annotated[float, Field(gt=0, le=86_400)] = 900.0
     history_days: Annotated[int, Field(ge=1, le=3_660)] = 14
-    seed: Annotated[int, Field(ge=0)] = 7
+    seed: Annotated[int, Field(ge=0, le=4_000_000_000)] = 7  # NumPy's are below 2^32; some are counted up from it
     performance_repeats: Annotated[int, Field(ge=2, le=100)] = 10
 
     def families_for(self, jobs: int) -> tuple[str, ...]:
