@@ -63,3 +63,15 @@ def test_a_server_that_never_answers_is_told(tmp_path: Path) -> None:
         processes.start("web", [sys.executable, "-c", "import time; time.sleep(60)"], {})
         with pytest.raises(UserError, match="did not answer"):
             processes.wait_until_answers("web", f"http://127.0.0.1:{free_port(0)}/", timeout_s=1.0)
+
+
+def test_a_server_of_this_machine_is_not_asked_through_a_proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a company names one for every address, it does not lead back here."""
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, f"http://127.0.0.1:{free_port(0)}")
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    port = str(free_port(0))
+    with Processes(tmp_path) as processes:
+        processes.start("web", [sys.executable, "-m", "http.server", "--bind", "127.0.0.1", port], {})
+        processes.wait_until_answers("web", f"http://127.0.0.1:{port}/", timeout_s=10.0)
