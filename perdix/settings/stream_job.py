@@ -23,6 +23,7 @@ from perdix.settings.yaml_files import SettingsError, load_model, place_in
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _NAMES = "use letters, digits, '.', '_' or '-' (at most 63, starting with a letter or digit)"
+LABEL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")  # of Prometheus
 GRACE_S = 120.0
 ERROR_BUDGET = 0.05
 MOST_WORKERS = 10_000  # of any job: what claims to be more is a fault, and is not reckoned with
@@ -87,6 +88,15 @@ class PrometheusSource(HttpAccess):
 
     selector: dict[str, str] = Field(default_factory=dict)
     scrape_interval_s: Annotated[float, Field(ge=0.1, le=300)] = 15.0
+
+    @field_validator("selector")
+    @classmethod
+    def _label_names(cls, selector: dict[str, str]) -> dict[str, str]:
+        for name in selector:  # jobs of one server share its queries: a name that cannot be would blind them all
+            if not LABEL_NAME.fullmatch(name):
+                there = re.sub(r"[^a-zA-Z0-9_]", "_", name)
+                raise ValueError(f"'{name}' is no label name (letters, digits and '_'); is it '{there}' in Prometheus?")
+        return selector
 
 
 class PolicySettings(Strict):

@@ -16,10 +16,11 @@ from typing import Annotated, Final
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from perdix.settings.home import conf_part
+from perdix.settings.stream_job import LABEL_NAME
 from perdix.settings.strict import Strict
 from perdix.settings.yaml_files import SettingsError, load_model
 from perdix.telemetry.metrics import CANONICAL, Scope
-from perdix.telemetry.query_text import LABEL_NAME, QueryText, Selector
+from perdix.telemetry.query_text import QueryText, Selector
 from perdix.telemetry.series import Kind
 
 CANONICAL_ENGINE: Final = "canonical"

@@ -7,9 +7,9 @@ from typing import Annotated
 
 from pydantic import Field, field_validator
 
+from perdix.settings.stream_job import LABEL_NAME
 from perdix.settings.strict import Strict
 
-LABEL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 PLACEHOLDERS = frozenset({"selector", "of_worker", "window", "minute", "worker", "job", "job_of_worker"})
 Selector = Mapping[str, str | tuple[str, ...]]  # label -> its value, or several that are asked for at once
 _SPECIAL = re.compile(r"[\\.+*?()|\[\]{}^$]")  # to RE2, which escapes these and no other

@@ -44,6 +44,7 @@ def test_an_empty_file_is_a_whole_job(tmp_path: Path, text: str) -> None:
         ("prometheus:\n  url: 127.0.0.1:9090\n", 2, "write it as http://host:9090"),
         ("prometheus:\n  url: prom\n", 2, "write it as http://host:9090"),
         ("prometheus: {url: http://p, selector: {job: 5}}\n", 1, "put it in quotes (found 5)"),
+        ("prometheus:\n  url: http://p\n  selector: {app.io/name: ads}\n", 3, "'app_io_name'"),
         ("objectives: {latency_p95_ms: 5s}\n", 1, "write it without a unit (found '5s')"),
         ("bounds: {maximum: many}\n", 1, "expected a number"),
         ("paused_until: tomorrow\n", 1, "write it as 2026-01-31T06:00:00Z"),
