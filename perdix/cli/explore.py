@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 CAUGHT_UP_PARTS = 48
-_CLOCK = re.compile(r"[^-W\d]\d\d(:?\d\d)?(:?\d\d)?")  # of a moment in ISO 8601: minutes and seconds
+_CLOCK = re.compile(r"[^-W\d]\d\d(:?\d\d)?(:?\d\d)?([.,]\d)?")  # of a moment in ISO 8601: minutes, seconds, parts
 _WEEK = re.compile(r"W\d\d(?!-?\d)")  # without a day: would be taken for its Monday
 INGEST_FIRST = "ingest its exports first: perdix ingest FILES --job NAME"
 
@@ -241,9 +241,9 @@ def explain(
 
 
 def _moment(text: str) -> float:
-    """Return epoch seconds, of a day, hour or minute its end: whoever asks so means what was decided within it."""
+    """Return epoch seconds, of a day, hour, minute or second its end: whoever asks means what was decided within it."""
     try:
-        moment = datetime.fromisoformat(_WEEK.sub("", text))
+        moment = datetime.fromisoformat(_WEEK.sub("", text.removesuffix(" UTC")))  # as a decision's own time is printed
     except ValueError:
         raise UserError(f"--at {text}: not a moment; write it as 2026-01-31T03:12Z") from None
     if moment.year > LAST_YEAR:
@@ -252,7 +252,8 @@ def _moment(text: str) -> float:
     clock = _CLOCK.search(text)
     if clock is None:
         return at_s + 86_399.999
-    return at_s if clock[2] else at_s + 59.999 if clock[1] else at_s + 3_599.999
+    within_s = 0.0 if clock[3] else 0.999 if clock[2] else 59.999 if clock[1] else 3_599.999
+    return at_s + within_s
 
 
 def _or_user_error(make: Callable[[], T]) -> T:

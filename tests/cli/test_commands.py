@@ -307,11 +307,12 @@ def test_explain_reads_the_pause_of_the_job_file(
 @pytest.mark.parametrize(
     ("at", "until"),
     [
-        ("2026-01-31T03:12:00Z", "03:12:00"),
+        ("2026-01-31T03:12:00Z", "03:12:00.999"),
+        ("2026-01-31 03:12:10 UTC", "03:12:10.999"),  # as perdix itself writes it
         ("2026-01-31T03:12Z", "03:12:59.999"),
         ("2026-01-31 03:12", "03:12:59.999"),
         ("2026-01-31T04:12+01:00", "03:12:59.999"),
-        ("2026-01-31T04:12:10+01:00", "03:12:10"),
+        ("2026-01-31T04:12:10+01:00", "03:12:10.999"),
         ("20260131T0412+0100", "03:12:59.999"),
         ("20260131T031210.5Z", "03:12:10.5"),
         ("2026-01-31T04+01:00", "03:59:59.999"),
@@ -319,7 +320,7 @@ def test_explain_reads_the_pause_of_the_job_file(
         ("2026-W05-6", "23:59:59.999"),
     ],
 )
-def test_who_asks_by_the_minute_hour_or_day_is_answered_what_was_decided_within_it(
+def test_who_asks_by_the_second_minute_hour_or_day_is_answered_what_was_decided_within_it(
     at: str, until: str, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PERDIX_HOME", str(home))
