@@ -5,6 +5,7 @@ import pytest
 from perdix.targets.flink.answers import CheckpointConfig
 from perdix.targets.flink.cluster import (
     COOLDOWN,
+    COOLDOWN_BEFORE_2,
     MAX_DELAY,
     SCHEDULER,
     STABILIZATION,
@@ -44,7 +45,10 @@ def test_durations_are_read_as_flink_writes_them(text, seconds):
         ({MAX_DELAY: "0 ms", COOLDOWN: "5s"}, (2, 2), Rescaling(at_once=True, cooldown_s=5.0)),
         ({MAX_DELAY: "1 min"}, (2, 2), Rescaling(at_once=False, cooldown_s=30.0)),
         ({COOLDOWN: "whenever"}, (2, 2), Rescaling(at_once=False, cooldown_s=30.0)),
+        ({COOLDOWN_BEFORE_2: "5 min"}, (2, 2), Rescaling(at_once=False, cooldown_s=300.0)),  # Flink 2 takes it, too
+        ({COOLDOWN_BEFORE_2: "5 min", COOLDOWN: "10 s"}, (2, 2), Rescaling(at_once=False, cooldown_s=10.0)),
         ({}, (1, 20), Rescaling(at_once=True, cooldown_s=30.0)),
+        ({COOLDOWN_BEFORE_2: "5 min"}, (1, 20), Rescaling(at_once=True, cooldown_s=300.0)),
         ({}, (0, 0), Rescaling(at_once=False, cooldown_s=30.0)),
     ],
 )
@@ -61,6 +65,8 @@ def test_when_a_cluster_rescales(values, version, found):
         (ADAPTIVE, CheckpointConfig(interval=(1 << 63) - 1), ["set 'execution.checkpointing.interval'"]),
         (ADAPTIVE, CheckpointConfig(interval=300_000), ["from 300 s to at most 60 s"]),
         (ADAPTIVE | {COOLDOWN: "10 min"}, OFTEN, ["from 600 s to at most 120 s"]),
+        (ADAPTIVE | {COOLDOWN_BEFORE_2: "10 min"}, OFTEN, [f"lower '{COOLDOWN_BEFORE_2}' from 600 s"]),
+        (ADAPTIVE | {COOLDOWN_BEFORE_2: "10 min", COOLDOWN: "10 s"}, OFTEN, []),
         (ADAPTIVE | {MAX_DELAY: "5 s"}, OFTEN, ["or set it to 0"]),
         (ADAPTIVE | {MAX_DELAY: "0 s"}, OFTEN, []),
         (ADAPTIVE | {STABILIZATION: "1s"}, OFTEN, ["from 1 s to at least the time"]),

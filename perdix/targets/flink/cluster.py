@@ -50,7 +50,7 @@ def rescaling(values: Mapping[str, str], version: tuple[int, int]) -> Rescaling:
     if (0, 0) < version < WAITS_SINCE:
         return Rescaling(at_once=True, cooldown_s=_seconds(values, COOLDOWN_BEFORE_2, USUAL_COOLDOWN_S))
     delay_s = _seconds(values, MAX_DELAY, float("inf"))
-    return Rescaling(delay_s <= AT_ONCE_S, _seconds(values, COOLDOWN, USUAL_COOLDOWN_S))
+    return Rescaling(delay_s <= AT_ONCE_S, _cooldown(values)[1])
 
 
 def advice(values: Mapping[str, str], checkpoints: CheckpointConfig | None, grace_s: float) -> Iterator[Advice]:
@@ -73,10 +73,10 @@ def advice(values: Mapping[str, str], checkpoints: CheckpointConfig | None, grac
             f"lower 'execution.checkpointing.interval' from {interval_s:.0f} s to at most {LONG_INTERVAL_S:.0f} s: what"
             " came since the last checkpoint is read again after a failure, and after a rescale that got none"
         )
-    cooldown_s = _seconds(values, COOLDOWN, USUAL_COOLDOWN_S)
+    key, cooldown_s = _cooldown(values)
     if cooldown_s > max(grace_s, USUAL_COOLDOWN_S):
         yield Advice(
-            f"lower '{COOLDOWN}' from {cooldown_s:.0f} s to at most {max(grace_s, USUAL_COOLDOWN_S):.0f} s: what is "
+            f"lower '{key}' from {cooldown_s:.0f} s to at most {max(grace_s, USUAL_COOLDOWN_S):.0f} s: what is "
             "asked for earlier waits, and its checkpoint is ignored"
         )
     delay_s = _seconds(values, MAX_DELAY, float("inf"))
@@ -104,6 +104,12 @@ def seconds_of(text: str) -> float | None:
     unit = found[2] or "ms"
     known = unit if unit in _UNITS else {"m": "ms" if unit.startswith("milli") else "min"}.get(unit[0], unit[0])
     return float(found[1]) * _UNITS[known]
+
+
+def _cooldown(values: Mapping[str, str]) -> tuple[str, float]:
+    """Return the key that counts, and its seconds: Flink 2 still takes the one of before, where the new one is not."""
+    key = COOLDOWN if COOLDOWN in values else COOLDOWN_BEFORE_2
+    return key, _seconds(values, key, USUAL_COOLDOWN_S)
 
 
 def _seconds(values: Mapping[str, str], key: str, otherwise: float) -> float:
