@@ -54,7 +54,7 @@ def doctor(
     of_machine: list[Check] = [_python, _packages, *([] if alone else [_java]), _state, _mlflow, _configuration]
     of_spark: list[Check] = [_spark] if spark and not alone else []
     findings: list[Finding] = []
-    of_jobs: list[Check] = [metrics_of_jobs, _targets, _profiling]
+    of_jobs: list[Check] = [metrics_of_jobs, _targets, _shared_targets, _profiling]
     checks = of_jobs if job else [*of_machine, *of_jobs, *of_spark]
     for check in checks:
         for finding in _guarded(check, place, files):
@@ -183,6 +183,31 @@ def _targets(_: Home, files: JobFiles) -> Iterator[Finding]:
 
     found = {finding.check: finding for finding in Calls(AT_ONCE, PER_SERVER).run(call(*item) for item in jobs.items())}
     yield from (found[check] for check in jobs)
+
+
+def _shared_targets(_home: Home, files: JobFiles) -> Iterator[Finding]:
+    """Yield a finding per target of Flink or Kubernetes that several jobs act on."""
+    acting: dict[tuple[str, str], list[str]] = {}
+    for name, job in sorted(files.jobs.items()):
+        if job.mode == "act" and job.target.kind in {"flink", "kubernetes"}:
+            acting.setdefault(_scaled(job), []).append(name)
+    for (what, _), names in acting.items():
+        if len(names) > 1:
+            found = f"{', '.join(names)} all act on {what}, and undo each other's work"
+            fix = "let one of them act and the others advise, or correct 'target' in their files"
+            yield Finding("targets", ok=False, found=found, fix=fix)
+
+
+def _scaled(job: StreamJob) -> tuple[str, str]:
+    """Return what of Flink or Kubernetes a job scales, in words, and where that is."""
+    from perdix.settings.targets import FlinkSettings, KubernetesSettings
+
+    target = job.target
+    if isinstance(target, FlinkSettings):
+        return f"Flink's job '{target.job_name or job.name}'", str(target.url)
+    assert isinstance(target, KubernetesSettings)
+    what = f"{target.resource} {target.namespace}/{target.name}"
+    return what, f"{target.api_version} {target.kubeconfig} {target.context}"
 
 
 def _looked_at(check: str, job: StreamJob, look: Callable[[str, StreamJob], Finding]) -> Finding:

@@ -188,6 +188,20 @@ def of_kubernetes(job: str) -> list[dict[str, Any]]:
     return [found for found in as_json("--job", job)["findings"] if found["check"] == f"kubernetes of {job}"]
 
 
+def test_job_files_that_act_on_one_target_are_named(place: Path) -> None:
+    for name, mode in (("orders", "act"), ("copied", "act"), ("compared", "advise")):
+        target = {"kind": "kubernetes", "name": "taskmanager", "namespace": "prod", "kubeconfig": "~/none"}
+        (place / "jobs" / f"{name}.yaml").write_text(json.dumps({"target": target, "mode": mode}))
+    for name in ("clicks", "views"):  # each has the job of its own name
+        target = {"kind": "flink", "url": GONE}
+        (place / "jobs" / f"{name}.yaml").write_text(json.dumps({"target": target, "mode": "act"}))
+    code, said = run()
+    assert code == 1
+    assert "broken targets: copied, orders all act on deployments prod/taskmanager" in said
+    assert "fix: let one of them act and the others advise, or correct 'target' in their files" in said
+    assert said.count("all act on") == 1
+
+
 def test_where_all_is_well_there_is_no_fix(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for check in ("_java", "_mlflow"):
         monkeypatch.setattr(doctor, check, lambda *_: iter(()))
