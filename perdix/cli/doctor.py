@@ -238,9 +238,11 @@ def _flink_of(check: str, job: StreamJob) -> Finding:
     assert isinstance(job.target, FlinkSettings)
     with FlinkTarget(job.target, job.name) as flink:
         rescaling, advice = flink.looked_over(SHORTEST_GRACE_S if job.grace_s is None else job.grace_s)
+        needed, wanted = ([item.sentence for item in advice if item.needed is kind] for kind in (True, False))
+        if not needed:
+            flink.read()  # as the loop does
     when = "as soon as slots are there" if rescaling.at_once else "at a checkpoint once slots are there"
     found = f"rescales {when}, and not within {rescaling.cooldown_s:.0f} s of the last deployment"
-    needed, wanted = ([item.sentence for item in advice if item.needed is kind] for kind in (True, False))
     return Finding(check, ok=not needed, found=found, fix="\n".join(needed), better=BETWEEN.join(wanted))
 
 

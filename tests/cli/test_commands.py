@@ -516,6 +516,17 @@ def test_doctor_says_what_flink_cannot_rescale_without(
     assert "without checkpoints a rescale loses the job's state" in str(found["fix"])
 
 
+def test_doctor_reads_a_flink_that_is_too_old_as_the_loop_does(
+    home: Path, flink: FlinkCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PERDIX_HOME", str(home))
+    flink.version, flink.refusals = "1.17.2", {"/resource-requirements": (404, "Not found")}
+    answer = CliRunner().invoke(app, ["doctor", "--no-spark", "--json"])
+    found = of_flink(json.loads(answer.stdout))
+    assert not found["ok"]
+    assert "Flink is older than 1.18" in str(found["found"])
+
+
 def test_doctor_says_where_no_flink_answers(home: Path, flink: FlinkCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PERDIX_HOME", str(home))
     flink.jobs = []
