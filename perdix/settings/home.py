@@ -19,6 +19,7 @@ HOME_VARIABLE = "PERDIX_HOME"
 CONF_VARIABLE = "PERDIX_CONF"
 STATE_VARIABLE = "PERDIX_STATE_URL"
 PACKAGE = Path(__file__).resolve().parents[1]  # holds what comes with perdix: conf/, docs/ and workspace.yaml
+SHIPPED = PACKAGE / "conf"
 DOCS = (PACKAGE / "docs").resolve()  # the pages that messages name
 _IN_MEMORY = re.compile(r"sqlite(\+\w+)?:(//)?/?(\?.*|:memory:.*|.*\bmode=memory\b.*)?")  # what SQLite keeps in no file
 PROJECT = PACKAGE.parent  # the checkout; where perdix came as a wheel, the folder that it was installed into
@@ -158,7 +159,7 @@ def is_checkout() -> bool:
 
 def conf_folder() -> Path:
     """Return the operator's configuration: ``PERDIX_CONF``, else the checkout's or the working folder's ``conf``."""
-    usual = PACKAGE / "conf" if is_checkout() else "conf"
+    usual = SHIPPED if is_checkout() else "conf"
     return _folder_of(CONF_VARIABLE, usual)
 
 
@@ -167,7 +168,7 @@ def conf_part(name: str, folder: Path | None = None) -> Path:
 
     ``folder``: the operator's configuration; :func:`conf_folder` when left out.
     """
-    own, shipped = (folder or conf_folder()) / name, PACKAGE / "conf" / name
+    own, shipped = (folder or conf_folder()) / name, SHIPPED / name
     return shipped.resolve() if shipped.exists() and not own.exists() else own
 
 

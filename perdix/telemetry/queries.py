@@ -15,10 +15,10 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from perdix.settings.home import conf_part
+from perdix.settings.home import SHIPPED, conf_folder, conf_part
 from perdix.settings.stream_job import LABEL_NAME
 from perdix.settings.strict import Strict
-from perdix.settings.yaml_files import SettingsError, load_model
+from perdix.settings.yaml_files import SettingsError, known_names, load_model
 from perdix.telemetry.metrics import CANONICAL, Scope
 from perdix.telemetry.query_text import QueryText, Selector
 from perdix.telemetry.series import Kind
@@ -273,7 +273,8 @@ def canonical_queries() -> EngineQueries:
 
 def queries_file(engine: str, folder: Path | None = None) -> Path:
     """Return where the queries of an engine are; ``folder`` as of :func:`load_queries`."""
-    return (folder or conf_part("queries")) / f"{engine}.yaml"
+    name = f"{engine}.yaml"
+    return conf_part(f"queries/{name}") if folder is None else folder / name
 
 
 def load_queries(engine: str, folder: Path | None = None) -> EngineQueries:
@@ -283,7 +284,8 @@ def load_queries(engine: str, folder: Path | None = None) -> EngineQueries:
 
     ``engine``: ``flink``, ``kafka-streams``, ``spark-structured-streaming``, any other file of the folder, or
     ``canonical``.
-    ``folder``: folder of ``<engine>.yaml``; ``conf/queries`` when left out.
+    ``folder``: folder of ``<engine>.yaml``; when left out ``conf/queries``, and what comes with perdix for an engine
+    that has no file there.
     """
     if engine == CANONICAL_ENGINE:
         return canonical_queries()
@@ -296,4 +298,5 @@ def load_queries(engine: str, folder: Path | None = None) -> EngineQueries:
 
 def load_series_map() -> SeriesMap:
     """Read the raw names of every engine of ``conf/queries``. Raises ``SettingsError``."""
-    return SeriesMap(tuple(load_queries(path.stem) for path in sorted(conf_part("queries").glob("*.yaml"))))
+    engines = {engine for conf in (conf_folder(), SHIPPED) for engine in known_names(conf / "queries")}
+    return SeriesMap(tuple(map(load_queries, sorted(engines))))

@@ -52,6 +52,16 @@ class TestShipped:
         assert queries.promql("workload_per_s", {"topic": "ads"}, 60) == '(sum(a{topic="ads"})) * 0.001'
         assert queries.for_each("topic", "workload_per_s", 60) == '(sum(a{topic=~".+"})) * 0.001'
 
+    def test_who_writes_the_queries_of_one_engine_keeps_those_of_the_others(self, tmp_path, monkeypatch):
+        own = "worker: {labels: [pod]}\nqueries: {cpu_load: [{promql: 'a{$selector}'}]}\n"
+        (tmp_path / "queries").mkdir()
+        write(tmp_path / "queries", own)
+        shipped = load_queries("kafka-streams")
+        monkeypatch.setenv("PERDIX_CONF", str(tmp_path))
+        assert load_queries("flink").metrics({}) == ("cpu_load",)
+        assert load_queries("kafka-streams") == shipped
+        assert [engine.engine for engine in load_series_map().engines] == sorted(ENGINES[:3])
+
     @pytest.mark.parametrize("scale", ["0", "-1", ".inf", "percent"])
     def test_a_scale_that_is_no_factor_is_refused_with_its_line(self, tmp_path, scale):
         text = (
