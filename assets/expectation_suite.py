@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from perdix.assets.checked_frames import FACTS, checked_columns
-from perdix.settings.home import conf_part
+from perdix.settings.home import SHIPPED, conf_folder
 from perdix.settings.nearest_name import meant
 from perdix.settings.strict import Strict
 from perdix.settings.yaml_files import SettingsError, load_model, read_yaml
@@ -97,17 +97,18 @@ def load_suite(path: Path) -> Suite:
     return load_model(path, Suite, file=path)
 
 
-def load_suites(folder: Path | None = None) -> Mapping[str, Suite]:
-    """Read every suite of a folder (``conf/expectations``), by table.
+def load_suites(conf: Path | None = None) -> Mapping[str, Suite]:
+    """Read every suite of ``expectations`` in the configuration, by table; of others what comes with perdix.
 
     Raises ``SettingsError`` when one cannot be used, or two judge the same table.
     """
     suites: dict[str, Suite] = {}
-    for path in sorted((folder or conf_part("expectations")).glob("*.yaml")):
+    own, shipped = (conf or conf_folder()) / "expectations", SHIPPED / "expectations"
+    for path in dict.fromkeys((*sorted(own.glob("*.yaml")), *sorted(shipped.glob("*.yaml")))):
         suite = load_suite(path)
-        if suite.table in suites:
-            raise SettingsError(f"{path}:1: table '{suite.table}' is judged in {suites[suite.table].file} already")
-        suites[suite.table] = suite
+        judging = suites.setdefault(suite.table, suite)
+        if judging is not suite and path.parent == own:
+            raise SettingsError(f"{path}:1: table '{suite.table}' is judged in {judging.file} already")
     return suites
 
 

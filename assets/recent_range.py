@@ -70,7 +70,7 @@ def recent_range(context: dg.AssetExecutionContext, workspace: Workspace, spark:
         context.log.info(f"{pull.job}: {pull.sentence()}")
         for problem in pull.problems:
             context.log.warning(f"{pull.job}: {problem}")
-    suites = load_suites(workspace.conf_part("expectations"))
+    suites = load_suites(workspace.conf_folder())
     refresh = Refresh(home, lake, spark.session, suites, now_s, history_days)
     anew = {pull.job: {*pull.days, _day(pull.from_s)} for pull in pulled if pull.days}
     refresh.run({job: anew.get(job, ()) for job in context.partition_keys})

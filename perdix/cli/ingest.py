@@ -140,7 +140,6 @@ def _taken_in(days_of: Mapping[str, Sequence[str]], now_s: float, *, show: bool)
     """
     from perdix.assets.expectation_suite import load_suites
     from perdix.assets.refresh import Refresh
-    from perdix.settings.home import conf_part
     from perdix.telemetry.ingest import new_files
 
     place = home()
@@ -149,7 +148,7 @@ def _taken_in(days_of: Mapping[str, Sequence[str]], now_s: float, *, show: bool)
     if show:
         say_beforehand(counted(len(days_of), "job"), ingest_s(read))
     with _begun(place, read, show=show) as (spark, opened):
-        refresh = Refresh(place, lake(), lambda: spark, load_suites(conf_part("expectations")), now_s)
+        refresh = Refresh(place, lake(), lambda: spark, load_suites(), now_s)
         with console.status(f"{counted(len(days_of), 'job')}: reading, checking, deriving ...") if show else _nothing():
             refresh.run(days_of)
         reports = {report["job"]: report for report in refresh.reports}

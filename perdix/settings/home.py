@@ -19,7 +19,7 @@ HOME_VARIABLE = "PERDIX_HOME"
 CONF_VARIABLE = "PERDIX_CONF"
 STATE_VARIABLE = "PERDIX_STATE_URL"
 PACKAGE = Path(__file__).resolve().parents[1]  # holds what comes with perdix: conf/, docs/ and workspace.yaml
-SHIPPED = PACKAGE / "conf"
+SHIPPED = (PACKAGE / "conf").resolve()
 DOCS = (PACKAGE / "docs").resolve()  # the pages that messages name
 _IN_MEMORY = re.compile(r"sqlite(\+\w+)?:(//)?/?(\?.*|:memory:.*|.*\bmode=memory\b.*)?")  # what SQLite keeps in no file
 PROJECT = PACKAGE.parent  # the checkout; where perdix came as a wheel, the folder that it was installed into
@@ -169,7 +169,7 @@ def conf_part(name: str, folder: Path | None = None) -> Path:
     ``folder``: the operator's configuration; :func:`conf_folder` when left out.
     """
     own, shipped = (folder or conf_folder()) / name, SHIPPED / name
-    return shipped.resolve() if shipped.exists() and not own.exists() else own
+    return shipped if shipped.exists() and not own.exists() else own
 
 
 def job_file_to_write(job: str = "<job>", folder: Path | None = None) -> str:

@@ -29,7 +29,7 @@ def suite_file(folder: Path, text: str, name: str = "samples") -> Path:
 
 @pytest.mark.parametrize("table", ["samples", "job_observations"])
 def test_the_shipped_suites_have_rules_of_both_severities_that_say_what_they_mean(table: str) -> None:
-    suite = load_suites(PROJECT / "conf" / "expectations")[table]
+    suite = load_suites(PROJECT / "conf")[table]
     rules = (*suite.rules, *suite.facts)
     assert len(rules) >= 8
     assert {rule.severity for rule in rules} == {"critical", "warning"}
@@ -102,7 +102,16 @@ def test_two_expectations_of_one_name_are_refused(tmp_path: Path) -> None:
 
 
 def test_two_suites_of_one_table_are_refused(tmp_path: Path) -> None:
-    suite_file(tmp_path, HEAD + RULE)
-    suite_file(tmp_path, HEAD + RULE, "samples_too")
+    (tmp_path / "expectations").mkdir()
+    suite_file(tmp_path / "expectations", HEAD + RULE)
+    suite_file(tmp_path / "expectations", HEAD + RULE, "samples_too")
     with pytest.raises(SettingsError, match=r"samples_too\.yaml:1: table 'samples' is judged"):
         load_suites(tmp_path)
+
+
+def test_who_writes_the_suite_of_one_table_keeps_that_of_the_other(tmp_path: Path) -> None:
+    (tmp_path / "expectations").mkdir()
+    suite_file(tmp_path / "expectations", HEAD + RULE, "ours")
+    suites = load_suites(tmp_path)
+    assert [rule.name for rule in suites["samples"].rules] == ["cpu_in_range"]
+    assert suites["job_observations"] == load_suites(PROJECT / "conf")["job_observations"]

@@ -37,7 +37,7 @@ METRICS = {
 
 @pytest.fixture(scope="module")
 def suites() -> dict[str, Suite]:
-    return dict(load_suites(PROJECT / "conf" / "expectations"))
+    return dict(load_suites(PROJECT / "conf"))
 
 
 def samples(steps: int = 50, job: str = "orders") -> pd.DataFrame:
