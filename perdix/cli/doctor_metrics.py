@@ -27,9 +27,11 @@ def metrics_of_jobs(home: Home, files: JobFiles) -> Iterator[Finding]:
     A server that does not answer is one finding, and is not asked again by each of its jobs.
     """
     live = {name: job for name, job in sorted(files.jobs.items()) if job.prometheus is not None}
-    for name in sorted(files.jobs):
-        if name not in live:
-            yield Finding(f"metrics of {name}", ok=True, found="none configured: trained on exports only")
+    for job in (files.jobs[name] for name in sorted(files.jobs) if name not in live):
+        acts = job.mode == "act"
+        none = f"none configured: {'mode: act, and never scaled' if acts else 'trained on exports only'}"
+        fix = f"add 'prometheus' with its url and selector ({_path(home, job.name)})"
+        yield Finding(f"metrics of {job.name}", ok=not acts, found=none, fix=fix)
     checkups = _checked(list(live.values()))
     judged = [found for found in checkups.values() if isinstance(found, JobCheckup)]
     for server in sorted({checkup.server for checkup in judged}):

@@ -215,6 +215,14 @@ def test_a_job_without_prometheus_is_no_fault(place: Path) -> None:
     assert "none configured" in found["found"]
 
 
+def test_a_job_that_acts_and_has_no_prometheus_is_broken(place: Path) -> None:
+    (place / "jobs" / "orders.yaml").write_text("mode: act\n")
+    code, said = run("--job", "orders")
+    assert code == 1
+    assert "broken metrics of orders: none configured: mode: act, and never scaled" in said
+    assert f"fix: add 'prometheus' with its url and selector ({place / 'jobs' / 'orders.yaml'})" in said
+
+
 def test_a_doubt_is_shown_and_fails_nothing(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(place, "ads", GONE)
 
