@@ -55,17 +55,14 @@ def _standing(status: JobStatus | None) -> Row:
     return {
         "status": None if status is None else status.status.value,
         "updated_s": None if status is None else status.updated_s,
-        **{name: found.get(name) for name in ("scale_out", "wape", "horizon_wape")},
+        **{name: found.get(name) for name in ("scale_out", "advised", "wape", "horizon_wape")},
     }
 
 
 def _show(rows: Sequence[Row], now_s: float) -> None:
     from perdix.control.freshness import Freshness, silence
 
-    cells = [
-        [row["mode"] or "-", number(row["scale_out"]), percent(row["wape"]), percent(row["horizon_wape"])]
-        for row in rows
-    ]
+    cells = [[row["mode"] or "-", _workers(row), percent(row["wape"]), percent(row["horizon_wape"])] for row in rows]
     table(
         "stream jobs",
         ["job", "status", "mode", "workers", "WAPE 1 min", "15 min", "why"],
@@ -78,6 +75,11 @@ def _show(rows: Sequence[Row], now_s: float) -> None:
         console.print(silence(silent, now_s - max(looked_s[name] for name in silent)))
     if not rows:
         console.print(f"none yet: perdix ingest FILES --job NAME, or {job_file_to_write()}")
+
+
+def _workers(row: Row) -> str:
+    advised = "" if row["advised"] is None else f", {row['advised']} advised"
+    return f"{number(row['scale_out'])}{advised}"
 
 
 def _paused_since(row: Row) -> bool:

@@ -36,6 +36,7 @@ from perdix.models.registry.fleet_table import write_fleet
 from perdix.settings.home import Home
 from perdix.targets.flink.cluster import COOLDOWN, SCHEDULER
 from perdix.telemetry.lake import Lake
+from tests.cli.width import wide
 from tests.control.published import a_status
 from tests.targets.flink_api import FlinkCluster, a_job
 
@@ -344,7 +345,7 @@ def test_a_job_on_which_perdix_fails_is_not_listed_with_what_ran_before(command:
 
 
 def listed(command: Command, capsys: pytest.CaptureFixture[str], job: str) -> tuple[dict[str, Any], str]:
-    """The row of a job as JSON, and all that is said to a person, in one line."""
+    """The row of a job as JSON, and all that is said to a person at a wide terminal, in one line."""
     (row,) = [row for row in command("jobs")["jobs"] if row["job"] == job]
     capsys.readouterr()
     app(["jobs"], standalone_mode=False)
@@ -352,10 +353,11 @@ def listed(command: Command, capsys: pytest.CaptureFixture[str], job: str) -> tu
 
 
 def test_a_list_of_jobs_says_since_when_nobody_looks_at_them(
-    command: Command, home: Path, capsys: pytest.CaptureFixture[str]
+    command: Command, home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A controller that died hours ago must not look like one that is content."""
     now_s = WallClock().now_s()
+    wide(monkeypatch)
     with closing(StateStore(Home(home).state_url)) as store:
         (home / "jobs").mkdir(parents=True, exist_ok=True)
         (home / "jobs" / "ads.yaml").write_text("{}\n")
@@ -371,11 +373,25 @@ def test_a_list_of_jobs_says_since_when_nobody_looks_at_them(
         (home / "jobs" / "ads.yaml").unlink()
 
 
+def test_what_is_advised_is_listed_beside_what_runs(
+    command: Command, home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who lets perdix only advise in its first week sees at a look where it would do otherwise."""
+    wide(monkeypatch)
+    with closing(StateStore(Home(home).state_url)) as store:
+        a_status(store, WallClock().now_s(), "ads", scale_out=6, advised=4)
+        row, said = listed(command, capsys, "ads")
+        assert (row["scale_out"], row["advised"]) == (6, 4)
+        assert "│ 6, 4 advised │" in said
+        store.forget(["ads"])
+
+
 def test_a_pause_is_listed_before_the_next_tick(
-    command: Command, home: Path, capsys: pytest.CaptureFixture[str]
+    command: Command, home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (home / "jobs").mkdir(parents=True, exist_ok=True)
     (home / "jobs" / "ads.yaml").write_text("{}\n")
+    wide(monkeypatch)
     with closing(StateStore(Home(home).state_url)) as store:
         a_status(store, WallClock().now_s(), "ads", scale_out=6)
         command("pause", "ads", "--for", "2h", "--why", "load test")
@@ -384,9 +400,9 @@ def test_a_pause_is_listed_before_the_next_tick(
         assert re.fullmatch(r"by an operator until .* UTC \(load test\)", row["paused"])
         assert "│ paused" in said
         assert "Paused: by an operator until" in said
-        store.forget(["ads"])
         store.journal.resume("ads")
-    assert command("jobs")["jobs"][0]["paused"] is None
+        store.forget(["ads"])
+        assert listed(command, capsys, "ads")[0]["paused"] is None
     (home / "jobs" / "ads.yaml").unlink()
 
 
