@@ -233,6 +233,7 @@ def test_an_advisory_job_is_advised_from_its_metrics_alone(live: Live) -> None:
     assert report.running == 2
     assert report.decision is not None
     assert report.decision.scale_out > 2
+    assert report.job_status(0.0).details["advised"] == report.decision.scale_out
     assert live.twin.requested == 2
 
 
