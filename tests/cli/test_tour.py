@@ -38,8 +38,8 @@ def test_what_the_readme_prints_is_what_is_tried() -> None:
 
 def test_a_command_that_nobody_tries_is_found() -> None:
     text = (PROJECT / "README.md").read_text(encoding="utf-8")
-    more = tour(text.replace("\nperdix tick ", "\nperdix jobs  # more\nperdix tick "))
-    assert [command for command in more if command not in PROMISED] == ["perdix jobs"]
+    more = tour(text.replace("\nperdix tick ", "\nperdix jobs --json  # more\nperdix tick "))
+    assert [command for command in more if command not in PROMISED] == ["perdix jobs --json"]
 
 
 @pytest.mark.spark

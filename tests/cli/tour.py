@@ -40,6 +40,7 @@ PROMISED = {
     "cp conf/examples/ads.yaml conf/jobs/": Promise(""),
     "perdix ingest --from-prometheus --job ads --days 1": Promise("next: perdix train"),
     "perdix tick": Promise("1 advise"),
+    "perdix jobs": Promise("ads │ advise │ advise"),
     "perdix explain ads": Promise("by perdix, advice only"),
     'perdix pause ads --for 6h --why "load test"': Promise("ads is paused until"),
     "perdix controller --ticks 2 --interval 5": Promise("1 paused"),
