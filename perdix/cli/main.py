@@ -21,6 +21,7 @@ from perdix.cli import (
     operators,
     prices,
     profile,
+    rescales,
     sample,
     scan,
     train,
@@ -74,6 +75,7 @@ app.command("capacity")(explore.capacity)
 app.command("forecast")(explore.forecast)
 app.command("explain")(explore.explain)
 app.command("jobs")(jobs.jobs)
+app.command("rescales")(rescales.rescales)
 app.command("tick")(loop.tick)
 app.command("controller")(loop.controller)
 app.command("metrics")(metrics.metrics)

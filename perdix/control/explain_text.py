@@ -62,7 +62,7 @@ def _short(explanation: Explanation, now_s: float | None) -> Iterator[str]:
     yield from _table(intent)
     last = explanation.last_rescale
     if last is not None and last.decision_id != entry.decision_id:
-        yield f"Last rescale: {in_utc(last.intent.made_s)}, {_change(last.intent)}, {last.state.value}."
+        yield f"Last rescale: {in_utc(last.intent.made_s)}, {change(last.intent)}, {last.state.value}."
     at_s = None if explanation.at_s is None else math.ceil(explanation.at_s)  # not before the decision of that second
     at = "" if at_s is None else f" --at {datetime.fromtimestamp(at_s, UTC):%Y-%m-%dT%H:%M:%SZ}"
     yield f"All of it: perdix explain {job}{at} --verbose"
@@ -90,7 +90,7 @@ def _standing(status: Status, sentence: str) -> str:
 
 def _wanted(intent: Intent) -> str:
     if intent.rescales:
-        return _change(intent)
+        return change(intent)
     return f"{workers(intent.scale_out, intent.mix or intent.from_mix)} stay{'s' if intent.scale_out == 1 else ''}"
 
 
@@ -207,8 +207,7 @@ def _lines(explanation: Explanation) -> Iterator[str]:
     yield from _came_of(entry)
     last = explanation.last_rescale
     if last is not None and last.decision_id != entry.decision_id:
-        change = _change(last.intent)
-        yield f"Last rescale: {in_utc(last.intent.made_s)}, {change}, {last.state}: {last.intent.sentence}"
+        yield f"Last rescale: {in_utc(last.intent.made_s)}, {change(last.intent)}, {last.state}: {last.intent.sentence}"
         yield from _came_of(last)
     for note in account.get("notes", ()):
         yield f"Note: {note}"
@@ -228,7 +227,8 @@ def _decided(job: str, entry: Entry) -> Iterator[str]:
         yield f"  The policy had proposed {asked}: {proposed['sentence']}"
 
 
-def _change(intent: Intent) -> str:
+def change(intent: Intent) -> str:
+    """Return from how many workers to how many a decision goes."""
     if not intent.mix:
         return f"{intent.from_scale_out} to {intent.scale_out} workers"
     return f"{workers(intent.from_scale_out, intent.from_mix)} to {workers(intent.scale_out, intent.mix)}"
@@ -366,12 +366,17 @@ def _came_of(entry: Entry) -> Iterator[str]:
     if entry.error:
         text += f" ({entry.error})"
     yield text
+    if said := recovery(entry):
+        yield f"  {said}"
+
+
+def recovery(entry: Entry) -> str:
+    """Return how a job recovered from a rescale, and what had been predicted; empty where that is not known."""
     predicted, observed = entry.intent.predicted_recovery_s, entry.observed_recovery_s
     if observed is not None:
         against = "" if predicted is None else f", {predicted:.0f} s had been predicted"
-        yield f"  Caught up after {observed:.0f} s{against}"
-    elif entry.outcome is not None:
-        yield f"  {entry.outcome.get('why', 'it did not recover')}"
+        return f"Caught up after {observed:.0f} s{against}"
+    return "" if entry.outcome is None else str(entry.outcome.get("why", "it did not recover"))
 
 
 def _part(seen: Document, key: str, name: str, unit: str) -> str | None:

@@ -42,6 +42,7 @@ PROMISED = {
     "perdix tick": Promise("1 advise"),
     "perdix jobs": Promise("ads │ advise │ advise"),
     "perdix explain ads": Promise("by perdix, advice only"),
+    "perdix rescales": Promise("in 24 h: "),
     'perdix pause ads --for 6h --why "load test"': Promise("ads is paused until"),
     "perdix controller --ticks 2 --interval 5": Promise("1 paused"),
     "perdix metrics --once": Promise('perdix_desired_scale_out{stream_job="ads"}'),

@@ -1,0 +1,99 @@
+"""The command ``perdix rescales``: what was scaled in the last hours, or would have been, why, and what came of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from perdix.cli.output import JsonOption, clock_time, console, emit, table
+from perdix.cli.stores import known, state, usable_files
+from perdix.settings.counting import counted
+
+if TYPE_CHECKING:
+    from perdix.control.state.ledger import Entry
+
+MOST = 1_000  # decisions, of which the newest are shown
+LONGEST_H = 24 * 366.0
+
+
+def rescales(
+    job: Annotated[
+        str | None, typer.Argument(help="Name of the stream job.", show_default="every job", metavar="[JOB]")
+    ] = None,
+    hours: Annotated[float, typer.Option("--hours", help="Until now.", min=0.01, max=LONGEST_H)] = 24.0,
+    as_json: JsonOption = False,
+) -> None:
+    """List what was scaled in the last hours, or was advised, why, and what came of it; the oldest first.
+
+    Example: perdix rescales ads --hours 12
+    """
+    from perdix.control.clock import WallClock
+    from perdix.control.explain import RESCALES
+    from perdix.control.state.ledger import State
+
+    now_s = WallClock().now_s()
+    since_s = now_s - 3_600.0 * hours
+    with state() as store:
+        if job is not None:
+            files = usable_files(but=job)
+            known(
+                job,
+                {*store.journal.statuses(), *files.jobs, *files.faults},
+                "job",
+                "no tick has been made yet: perdix tick",
+            )
+        states = (*RESCALES, State.ADVISED)
+        found = store.ledger.decisions(job, since_s=since_s, until_s=now_s, states=states, limit=MOST)
+    made = [entry for entry in reversed(found) if entry.intent.rescales]
+    document = {"since_s": since_s, "until_s": now_s, "cut": len(found) == MOST, "rescales": list(map(_row, made))}
+    emit("perdix.rescales/1", document, as_json=as_json, show=lambda: _show(made, hours, cut=len(found) == MOST))
+
+
+def _row(entry: Entry) -> dict[str, Any]:
+    intent = entry.intent
+    return {
+        "job": intent.job,
+        "made_s": intent.made_s,
+        "last_s": entry.seen_s,
+        "from_scale_out": intent.from_scale_out,
+        "scale_out": intent.scale_out,
+        "from_mix": dict(intent.from_mix),
+        "mix": dict(intent.mix),
+        "policy": intent.policy,
+        "reason": intent.reason,
+        "sentence": intent.sentence,
+        "state": entry.state,
+        "attempts": entry.attempts,
+        "applied_s": entry.applied_s,
+        "closed_s": entry.closed_s,
+        "error": entry.error,
+        "predicted_recovery_s": intent.predicted_recovery_s,
+        "observed_recovery_s": entry.observed_recovery_s,
+        "decision_id": entry.decision_id,
+    }
+
+
+def _show(made: Sequence[Entry], hours: float, *, cut: bool) -> None:
+    from perdix.control.explain_text import change, recovery
+
+    rows = [
+        [
+            clock_time(entry.intent.made_s),
+            entry.intent.job,
+            change(entry.intent),
+            entry.state.value,
+            " ".join([entry.intent.sentence, *(f"{said}." for said in (entry.error, recovery(entry)) if said)]),
+        ]
+        for entry in made
+    ]
+    if rows:
+        table("rescales", ["decided", "job", "change", "state", "why, and what came of it"], rows)
+    states = Counter(entry.state.value for entry in made)
+    said = ", ".join(f"{number} {name}" for name, number in sorted(states.items())) or "none"
+    jobs = len({entry.intent.job for entry in made})
+    console.print(f"{counted(len(made), 'rescale')} of {counted(jobs, 'job')} in {hours:g} h: {said}")
+    if cut:
+        console.print(f"older ones are left out: the newest {MOST:,} decisions were looked at; ask for fewer hours")
