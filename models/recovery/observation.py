@@ -43,6 +43,8 @@ class RecoveryWatch:
     # What an overloaded job processed before the action, records/s: what it did not take is no stop. Infinite: it was
     # not overloaded, or that is not known
     worked_per_s: float = math.inf
+    # Since when the action is over, epoch seconds: a stop that begins later has another cause. Infinite: it is not
+    over_s: float = math.inf
     samples: tuple[tuple[float, float, float, float], ...] = ()
     outcome: Recovered | TimedOut | None = field(default=None)
 
@@ -113,7 +115,12 @@ class RecoveryWatch:
     def _course(self) -> Course:
         """Return what the samples show, of which there is one at least."""
         return Course.of(
-            self.samples, self.normal, at_s=self.at_s, settle_s=self.settle_s, worked_per_s=self.worked_per_s
+            self.samples,
+            self.normal,
+            at_s=self.at_s,
+            settle_s=self.settle_s,
+            worked_per_s=self.worked_per_s,
+            over_s=self.over_s,
         )
 
     def _judged(self, now_s: float) -> Recovered | TimedOut | None:
@@ -138,6 +145,7 @@ class RecoveryWatch:
             "timeout_s": self.timeout_s,
             "settle_s": self.settle_s,
             "worked_per_s": self.worked_per_s if math.isfinite(self.worked_per_s) else None,
+            "over_s": self.over_s if math.isfinite(self.over_s) else None,
             "samples": rows,
         }
 
@@ -148,14 +156,10 @@ class RecoveryWatch:
             times = [tuple(np.nan if value is None else float(value) for value in row) for row in state["samples"]]
             samples = tuple((row[0], row[1], row[2], row[3]) for row in times)
             normal = Normal.from_state(state["normal"])
-            worked_per_s = state.get("worked_per_s")
-            return cls(
-                float(state["at_s"]),
-                normal,
-                float(state["timeout_s"]),
-                float(state["settle_s"]),
-                math.inf if worked_per_s is None else float(worked_per_s),
-                samples,
+            worked_per_s, over_s = (
+                math.inf if (value := state.get(name)) is None else float(value) for name in ("worked_per_s", "over_s")
             )
+            at_s, timeout_s, settle_s = (float(state[name]) for name in ("at_s", "timeout_s", "settle_s"))
+            return cls(at_s, normal, timeout_s, settle_s, worked_per_s, over_s, samples)
         except (KeyError, TypeError, IndexError) as error:
             raise ValueError(f"not the state of a recovery watch: {error!r}") from None

@@ -59,10 +59,18 @@ class Course:
     behind: Mask  # consumer lag above normal
     at_s: float
     settle_s: float
+    over_s: float  # since when the action is over, epoch seconds: a stop that begins later has another cause
 
     @classmethod
     def of(
-        cls, samples: Sequence[Sequence[float]], normal: Normal, *, at_s: float, settle_s: float, worked_per_s: float
+        cls,
+        samples: Sequence[Sequence[float]],
+        normal: Normal,
+        *,
+        at_s: float,
+        settle_s: float,
+        worked_per_s: float,
+        over_s: float,
     ) -> Course:
         """Return the course of samples (time, workload, throughput, lag), one at least, a row each."""
         times, workload, throughput, lag = np.array(samples).T
@@ -71,7 +79,7 @@ class Course:
         behind = np.isfinite(lag) & (lag > lag_limit)
         excess = workload - throughput - normal.difference.mean
         due = np.minimum(workload, worked_per_s)
-        return cls(times, workload, throughput, due, excess, threshold, behind, at_s, settle_s)
+        return cls(times, workload, throughput, due, excess, threshold, behind, at_s, settle_s, over_s)
 
     def excess_records(self, since: int, until: int) -> float:
         """Return how many more records arrived than were processed, in the samples of a slice; gaps are left out."""
@@ -206,7 +214,8 @@ class Course:
 
     def recovered(self, stop: Stop, caught_up: int) -> Recovered:
         """Return the outcome, the job processing again after a sample below a tenth of what is due."""
-        part = slice(stop.index, caught_up + 1)
+        over = int(np.searchsorted(self.times_s, self.over_s, side="right"))
+        part = slice(stop.index, min(caught_up + 1, max(over, stop.index + 1)))
         silent = self.throughput[part] < RESUMED * self.due[part]
         hidden_s = 0.0 if stop.seen else float(self.times_s[stop.index]) - stop.at_s
         if silent.any() or not stop.seen:

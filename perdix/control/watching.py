@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from perdix.control.observe import last_finite, standing_still, total_throughput
 from perdix.control.state.ledger import Entry
 from perdix.models.recovery.downtime import Downtimes, rescaled
-from perdix.models.recovery.normal import Normal
+from perdix.models.recovery.normal import STOPPED, Normal
 from perdix.models.recovery.observation import TIMEOUT_S, RecoveryWatch, TimedOut
 from perdix.models.recovery.stops import RESUMED, Recovered
 from perdix.policies.contract import Reason
@@ -180,6 +181,7 @@ def look(
     if watching is None:
         return Watched(None, _fed(normal, *series), downtimes)
     watching = _seen_again(watching, _added(watching.reading(window), window), timeout_s)
+    watching = _done(watching, window, series[2])
     seen = _over(_within_uptime(replace(watching, watch=watching.watch.observe(*series)), window), window)
     result = seen.watch.outcome
     if result is None:
@@ -266,21 +268,48 @@ def _restarted_after_s(seen: Watching, window: Window) -> float | None:
     return restarted_s - seen.watch.at_s
 
 
+def _done(seen: Watching, window: Window, throughput: Values) -> Watching:
+    """Return a watch that knows when a rescale is over, though it is not caught up with yet.
+
+    By then the job runs again and has been at work for long enough that a stop would show in rates.
+    """
+    if seen.decision_id is None or math.isfinite(seen.watch.over_s):
+        return seen
+    times_s = window.times_s
+    with np.errstate(invalid="ignore"):
+        works = throughput >= STOPPED * window.job_metric(metrics.WORKLOAD.name)
+    idle_s = np.maximum.accumulate(np.where(works, times_s[0] - window.step_s, times_s))
+    over = _runs_again(seen, window) & (times_s - idle_s >= _surely_s(window))
+    return replace(seen, watch=replace(seen.watch, over_s=float(times_s[over.argmax()]))) if over.any() else seen
+
+
+def _surely_s(window: Window) -> float:
+    """Return for how long a job is up until a stop would show in its rates, seconds."""
+    return max(SURELY_S, rate_window_s(window.step_s))
+
+
+def _runs_again(seen: Watching, window: Window) -> NDArray[np.bool_]:
+    """Return where a job surely runs as a rescale wanted it, by its uptime, which began anew since; shape ``(n,)``.
+
+    As many workers run as were asked for. Where the number never fits, as where slots are counted in other units, two
+    minutes do.
+    """
+    uptime_s, scale_out = window.job_metric(metrics.UPTIME.name), window.job_metric(metrics.SCALE_OUT.name)
+    with np.errstate(invalid="ignore"):
+        fits = np.isnan(scale_out) | (scale_out == seen.scale_out)
+        runs = (fits & (uptime_s >= _surely_s(window))) | (uptime_s >= BEFORE_A_RESTART_S)
+        return np.asarray(runs & (window.times_s - uptime_s >= seen.watch.at_s))
+
+
 def _over(seen: Watching, window: Window) -> Watching:
     """Return a watch that knows when a rescale is over, though no metric has shown its stop.
 
-    By then the uptime has begun anew since the request, for long enough that a stop would show in rates, and also that
-    of restoring state; and as many workers run as were asked for. A stop that comes later has another cause. Where the
-    number never fits, as where slots are counted in other units, two minutes do.
+    By then it runs again for long enough that a stop would show in rates, and also that of restoring state. A stop that
+    comes later has another cause.
     """
     if seen.decision_id is None or seen.over is not None:
         return seen
-    uptime_s, scale_out = window.job_metric(metrics.UPTIME.name), window.job_metric(metrics.SCALE_OUT.name)
-    at_s, surely_s = seen.watch.at_s, max(SURELY_S, rate_window_s(window.step_s))
-    with np.errstate(invalid="ignore"):
-        fits = np.isnan(scale_out) | (scale_out == seen.scale_out)
-        running = (fits & (uptime_s >= surely_s)) | (uptime_s >= BEFORE_A_RESTART_S)
-        running &= window.times_s - uptime_s >= at_s
+    running = _runs_again(seen, window)
     stopped_s = seen.watch.stopped_s() if running.any() else None
     if stopped_s is not None:
         running &= window.times_s < stopped_s
@@ -288,8 +317,8 @@ def _over(seen: Watching, window: Window) -> Watching:
         return seen
     first = int(np.flatnonzero(running)[0])
     seen_s = float(window.times_s[first])
-    ran_s = seen_s - float(uptime_s[first])
-    return replace(seen, over=Over(seen_s, ran_s, min(seen.watch.hidden_s(seen_s), ran_s - at_s)))
+    ran_s = seen_s - float(window.job_metric(metrics.UPTIME.name)[first])
+    return replace(seen, over=Over(seen_s, ran_s, min(seen.watch.hidden_s(seen_s), ran_s - seen.watch.at_s)))
 
 
 def _too_short_to_see(seen: Watching, normal: Normal, downtimes: Downtimes, window: Window) -> Watched | None:

@@ -407,6 +407,26 @@ def test_a_crash_soon_after_a_rescale_that_was_over_teaches_nothing_of_rescales(
     assert found.downtimes == Downtimes().observed(4, 2, 3.5)
 
 
+@pytest.mark.parametrize("in_one_look", [True, False])
+def test_a_crash_while_a_rescale_is_caught_up_with_is_no_part_of_its_downtime(*, in_one_look: bool) -> None:
+    """Seen in the storm (176401): of a rescale of 35 s two minutes were learnt, and idle workers were kept for them.
+
+    Asked at 6 s, it stands still until 40 s; it is not calm yet as it crashes at 120 s, up again at 200 s.
+    """
+    course = [[5.0, 5.0], *([[0.0, 0.0]] * 7), *([[9.0, 9.0]] * 16), *([[0.0, 0.0]] * 16), *([[9.0, 9.0]] * 20)]
+    course += [[5.0, 5.0]] * 40
+    uptime = [100.0, *([NONE] * 7), *(5.0 * k for k in range(16)), *([NONE] * 16), *(5.0 * k for k in range(60))]
+    last, whole = applied(6.0, from_scale_out=4, scale_out=2), window(course, uptime)
+    whole.job_metrics["consumer_lag_records"] = np.where(whole.times_s < 300.0, 1_000.0, 0.0)
+    found = end_of(whole, last)
+    if in_one_look:
+        found = look(None, Normal(), Downtimes(), whole, last=last, objective_s=600.0)
+    assert found.outcome is not None
+    assert found.outcome["downtime_s"] == pytest.approx(34.0, abs=5.0)
+    assert found.outcome["recovery_s"] > 250.0, "it had caught up only then"
+    assert found.downtimes == Downtimes().observed(4, 2, found.outcome["downtime_s"])
+
+
 @pytest.mark.parametrize(("stopped_s", "until_s"), [(2, 62), (2, 42), (20, 80)])
 def test_a_stop_of_restoring_state_shows_in_rates_after_the_job_is_up(stopped_s: int, until_s: int) -> None:
     """Up 2 s after the request by its uptime; rates are taken over 20 s, so they fall below the half only later."""
