@@ -175,7 +175,9 @@ def look(
     lag, timeout_s = window.job_metric(metrics.LAG.name), min(max(PATIENCE * objective_s, LEAST_S), TIMEOUT_S)
     begun = _begun(watching, normal, window, last, timeout_s)
     if begun is not None and begun is not watching:
-        begun = _as_before(begun, window, lag)
+        begun = replace(begun, waiting_records=last_finite(lag[window.times_s <= begun.watch.at_s]) or 0.0)
+    if begun is not None:
+        begun = _overloaded(begun, window)
     watching = begun if begun is None or settled else _waiting(begun, float(window.times_s[-1]), timeout_s)
     series = (window.times_s, window.job_metric(metrics.WORKLOAD.name), stopping_throughput(window), lag)
     if watching is None:
@@ -213,17 +215,24 @@ def put_off(watched: Watched, watching: Watching | None, normal: Normal) -> Watc
     return Watched(goes_on, normal, watched.downtimes)
 
 
-def _as_before(begun: Watching, window: Window, lag: Values) -> Watching:
-    """Return a watch that knows what waited as it began, and what a job took that was overloaded before a rescale."""
-    before = window.times_s <= begun.watch.at_s
-    begun = replace(begun, waiting_records=last_finite(lag[before]) or 0.0)
+def _overloaded(seen: Watching, window: Window) -> Watching:
+    """Return a watch that knows what a job took that was overloaded until its rescale began, minutes late maybe.
+
+    Until then its uptime goes on from before the request.
+    """
+    times_s, uptime_s = window.times_s, window.job_metric(metrics.UPTIME.name)
     arrives, done = window.job_metric(metrics.WORKLOAD.name), stopping_throughput(window)
-    known = before & (window.times_s > begun.watch.at_s - LEAST_S) & np.isfinite(arrives - done)
+    with np.errstate(invalid="ignore"):
+        before = (times_s <= seen.watch.at_s) | (times_s - uptime_s < seen.watch.at_s)
+    known = before & np.isfinite(arrives - done)
+    if seen.decision_id is None or not known.any():
+        return seen
+    known &= times_s > float(times_s[before][-1]) - LEAST_S
     worked_per_s = float(done[known].max(initial=0.0))
     overloaded = (done < (1.0 - FALLING) * arrives)[known][-1:].any()
-    if begun.decision_id is None or not overloaded or not worked_per_s > 0.0:
-        return begun
-    return replace(begun, watch=replace(begun.watch, worked_per_s=worked_per_s))
+    if not overloaded or not worked_per_s > 0.0:
+        return seen
+    return replace(seen, watch=replace(seen.watch, worked_per_s=worked_per_s))
 
 
 def _waiting(seen: Watching, now_s: float, timeout_s: float) -> Watching:

@@ -427,6 +427,19 @@ def test_a_crash_while_a_rescale_is_caught_up_with_is_no_part_of_its_downtime(*,
     assert found.downtimes == Downtimes().observed(4, 2, found.outcome["downtime_s"])
 
 
+def test_what_a_job_does_not_take_while_its_rescale_is_waited_for_is_no_downtime() -> None:
+    """Asked at 6 s, restarted only at 305 s, for 35 s; meanwhile more than twice as much comes as it takes."""
+    course = [*([[5.0, 5.0]] * 60), *([[0.0, 0.0]] * 8), *([[40.0, 40.0]] * 19), *([[12.5, 12.5]] * 40)]
+    uptime = [*(900.0 + 5.0 * k for k in range(60)), *([NONE] * 8), *(5.0 * k for k in range(59))]
+    whole = window(course, uptime, scale_out=4.0)
+    whole.job_metrics["workload_per_s"] = np.where(whole.times_s < 30.0, 10.0, 25.0)
+    waits = np.cumsum(5.0 * (whole.job_metrics["workload_per_s"] - np.array(course).sum(axis=1)))
+    whole.job_metrics["consumer_lag_records"] = np.maximum(waits, 0.0)
+    found = end_of(whole, applied(6.0, from_scale_out=2, scale_out=4, reason=Reason.SCALE_OUT))
+    assert found.outcome is not None
+    assert found.outcome["downtime_s"] == pytest.approx(38.0, abs=5.0)
+
+
 @pytest.mark.parametrize(("stopped_s", "until_s"), [(2, 62), (2, 42), (20, 80)])
 def test_a_stop_of_restoring_state_shows_in_rates_after_the_job_is_up(stopped_s: int, until_s: int) -> None:
     """Up 2 s after the request by its uptime; rates are taken over 20 s, so they fall below the half only later."""
