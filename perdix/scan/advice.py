@@ -324,17 +324,17 @@ def known_in_time(learned: Learned, objectives: Objectives) -> bool:
 def late_share_with(learned: Learned, workers: int, objective_ms: float) -> float:
     """Return the share of the measured steps that were late although at least ``workers`` ran.
 
-    They ran since the delay began: who catches up with many workers was late for having had too few. 0 where nothing
-    was measured.
+    They ran since the delay began, or nothing is known to wait: who catches up with many workers was late for having
+    had too few. 0 where nothing was measured.
     """
-    measured = _measured_ms(learned)
+    measured, waits_ms = _measured_ms(learned), _waits_ms(learned)
     known = ~np.isnan(measured)
     if not known.any():
         return 0.0
-    late = measured[known] > objective_ms
+    late, few = measured[known] > objective_ms, learned.workers[known] < workers
     delay = np.cumsum(np.diff(late, prepend=False))  # which one: it counts where lateness begins and ends
-    too_few = np.unique(delay[late & (learned.workers[known] < workers)])
-    return float((late & ~np.isin(delay, too_few)).mean())
+    catching_up = np.isin(delay, np.unique(delay[late & few])) & ~(waits_ms[known] <= objective_ms)
+    return float((late & ~few & ~catching_up).mean())
 
 
 def _measured_ms(learned: Learned) -> Values:

@@ -371,6 +371,19 @@ def test_a_job_that_is_in_time_all_day_is_not_said_to_be_too_small_where_perdix_
     assert found.confidence.reason == "9 workers are not late today, and by what was learned they would be"
 
 
+def test_a_latency_that_is_always_above_the_objective_is_not_for_want_of_workers_where_nothing_waits():
+    """It follows its load with 3 to 12 workers, and is never quicker than 3.4 s: 9 all the time would not be either."""
+    swings = load(daily)
+    slow = {"latency_ms": np.full(1_440, 3_400.0), "lag_records": np.zeros(1_440), "throughput_per_s": swings.per_s}
+    of = replace(learned(swings, **slow), workers=np.ceil(np.asarray(swings.per_s) / 90.0) + 1.0)
+    found = advised(of, latency_ms=1_000.0)
+    assert found.late_share_now == 1.0
+    assert not found.too_small
+    assert "would hold the objective" not in found.why
+    assert "for another reason than too few workers" in found.why
+    assert found.late_share > 0.05
+
+
 def test_lateness_is_never_hidden_behind_about_what_it_needs():
     found = advised(late_by_a_worker_less())
     assert found.fixed.workers - found.average_workers_now < 0.05 * found.average_workers_now
