@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from perdix.settings.counting import in_few_digits
 from perdix.settings.json_values import plain
 from perdix.settings.moments import in_utc
 from perdix.settings.outside_text import printable
@@ -115,9 +116,7 @@ def number(value: float | None, digits: int = 3) -> str:
     """Return a number as a person would write it: thousands separated, few digits; ``-`` for unknown."""
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return "-"
-    if isinstance(value, int) or abs(value) >= 1000:
-        return f"{value:,.0f}"
-    return f"{value:.{digits}g}"
+    return f"{value:,}" if isinstance(value, int) else in_few_digits(value, digits)
 
 
 def percent(share: float | None) -> str:

@@ -219,8 +219,8 @@ def _show(prices: PriceList, what: str, found: list[Quote], left_out: Mapping[st
             quote.instance_type,
             quote.per_host,
             quote.hosts,
-            f"{quote.price_per_h:,.4g}",
-            f"{quote.worker_price_per_h:.4g}",
+            number(quote.price_per_h, 4),
+            number(quote.worker_price_per_h, 4),
             f"{quote.utilisation:.0%}",
         ]
         for quote in found

@@ -174,7 +174,7 @@ def _show(document: dict[str, Any]) -> None:
         for row in document["deployments"]
     ]
     heads = ["workers", "highest rate, /s", "per worker, /s", "rates held", "latency, ms"]
-    table(f"profile of {document['job']}: {document['worker_h']:,.0f} worker-hours", heads, rows)
+    table(f"profile of {document['job']}: {number(document['worker_h'])} worker-hours", heads, rows)
     if document["downtime_s"] is not None:
         console.print(f"a failure stops the job for {document['downtime_s']:.0f} s")
     console.print(f"kept as {document['file']}", soft_wrap=True)

@@ -139,8 +139,8 @@ def _show(document: dict[str, Any]) -> None:
         for taken in document["samples"]
     ]
     title = (
-        f"{document['operator']}, {document['method']}: {len(rows)} samples, {document['core_h']:,.1f} core-hours of "
-        "workers that took part in live traffic"
+        f"{document['operator']}, {document['method']}: {len(rows)} samples, {number(document['core_h'])} core-hours "
+        "of workers that took part in live traffic"
     )
     table(title, ["cores", "memory, MB", "performance, /s", "took, s"], rows)
     for row in document["failed"]:

@@ -13,6 +13,7 @@ from perdix.replay.case import BEST_STATIC
 from perdix.replay.curves import band, elapsed_h, extremes, latency_cdf, over_seeds, row_s
 from perdix.replay.labels import short_names
 from perdix.replay.outcome import Course, Played
+from perdix.settings.counting import in_few_digits
 from perdix.settings.stream_job import PolicySettings
 from perdix.telemetry.window import Values
 
@@ -220,4 +221,6 @@ def _lateness(axes: Axes, group: Group, colours: Colours, frontier: tuple[Values
 def _cost(mine: Sequence[Played]) -> str:
     """Return what a policy's hosts cost on average over its seeds, to be put behind its workers; nothing unpriced."""
     bills = [replay.outcome.bill for replay in mine if replay.outcome.bill is not None]
-    return f", {np.mean([bill.cost for bill in bills]):.3g} {bills[0].currency}" if bills else ""
+    if not bills:
+        return ""
+    return f", {in_few_digits(float(np.mean([bill.cost for bill in bills])))} {bills[0].currency}"

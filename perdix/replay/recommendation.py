@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from perdix.replay.case import BEST_STATIC
-from perdix.settings.counting import counted
+from perdix.settings.counting import counted, in_few_digits
 from perdix.settings.stream_job import Objectives
 
 AS_MUCH = 0.005  # costs that differ by less are called the same
@@ -189,11 +189,13 @@ class _Words:
 
     def _kept(self, fixed: Side) -> str:
         _, least, most = fixed.workers
-        by_seed = f"{_number(least)} to {_workers(most)} (as the seed has it)"
+        by_seed = f"{in_few_digits(least)} to {_workers(most)} (as the seed has it)"
         return self._priced(fixed, _workers(most) if least == most else by_seed)
 
     def _priced(self, side: Side, workers: str) -> str:
-        return workers if self.currency is None else f"{workers} for {_number(side.cost)} {self.currency}".rstrip()
+        if self.currency is None:
+            return workers
+        return f"{workers} for {in_few_digits(side.cost)} {self.currency}".rstrip()
 
 
 def _late(side: Side) -> str:
@@ -217,8 +219,4 @@ def _compared(side: Side, other: Side) -> tuple[str, str]:
 
 
 def _workers(count: float) -> str:
-    return "1 worker" if count == 1 else f"{_number(count)} workers"
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+    return "1 worker" if count == 1 else f"{in_few_digits(count)} workers"

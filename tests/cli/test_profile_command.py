@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from perdix.assets.kept_answers import Kept
 from perdix.cli.known_errors import known_errors
 from perdix.cli.main import app
-from perdix.cli.output import UserError, run_guarded
+from perdix.cli.output import UserError, number, run_guarded
 from perdix.cli.profile import _profiled, _show
 from perdix.control.champions import Champions
 from perdix.models.latency.selection import FAMILIES
@@ -68,7 +68,7 @@ def test_a_twin_is_profiled_and_its_latency_model_becomes_champion(
     assert in_use.version in (0, 1), "the loop fetches it when it next looks"
     _show(found)
     said = capsys.readouterr().out
-    assert f"profile of wordcount: {found['worker_h']:,.0f} worker-hours" in said
+    assert f"profile of wordcount: {number(found['worker_h'])} worker-hours" in said
     assert "a failure stops the job for" in said
 
 

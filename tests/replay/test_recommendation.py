@@ -206,6 +206,12 @@ def test_where_nothing_holds_what_failed_with_a_seed_is_not_the_nearest() -> Non
     assert recommendation(summaries, Objectives(), seeds=3)["policy"] == "b"
 
 
+def test_an_amount_just_below_a_thousand_is_written_out() -> None:
+    summary = summarised(side("a", 4))
+    summary["cost"] = {"mean": 999.7}
+    assert "4 workers on average for 1,000 EUR" in recommendation([summary], Objectives(), currency="EUR")["sentence"]
+
+
 def test_sizes_that_differ_between_seeds_are_given_as_a_range() -> None:
     ranged = replace(fixed(5.5), workers=(5.5, 5.0, 6.0))
     assert "5 to 6 workers (as the seed has it), kept all the time" in sentence(side("a", 7), ranged)
