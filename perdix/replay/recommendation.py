@@ -212,9 +212,11 @@ def _late(side: Side) -> str:
 
 def _compared(side: Side, other: Side) -> tuple[str, str]:
     """Return how much more or less one costs, and the word that leads on to the other."""
-    if other.cost <= 0 or abs(side.cost / other.cost - 1.0) < AS_MUCH:
+    if other.cost <= 0 < side.cost:
+        return "more", "than"
+    share = side.cost / other.cost - 1.0 if other.cost > 0 else 0.0
+    if abs(share) < AS_MUCH:
         return "as much", "as"
-    share = side.cost / other.cost - 1.0
     return f"{100 * abs(share):.0f} % {'more' if share > 0 else 'less'}", "than"
 
 

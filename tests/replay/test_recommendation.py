@@ -212,6 +212,17 @@ def test_an_amount_just_below_a_thousand_is_written_out() -> None:
     assert "4 workers on average for 1,000 EUR" in recommendation([summary], Objectives(), currency="EUR")["sentence"]
 
 
+def test_what_costs_something_is_more_than_what_costs_nothing() -> None:
+    """Workers of a size of one's own cost nothing, those of another do."""
+    own, leased = summarised(side("cba-own", 9)), summarised(side("cba-leased", 4))
+    own["cost"], leased["cost"] = {"mean": 0.0}, {"mean": 0.5}
+    said = recommendation([own, leased], Objectives(), currency="")["sentence"]
+    assert said.startswith("Recommended: cba-own.")
+    assert said.endswith("Also held: cba-leased with 4 workers on average for 0.5, more.")
+    leased["cost"] = {"mean": 0.0}
+    assert recommendation([own, leased], Objectives(), currency="")["sentence"].endswith("for 0, as much.")
+
+
 def test_sizes_that_differ_between_seeds_are_given_as_a_range() -> None:
     ranged = replace(fixed(5.5), workers=(5.5, 5.0, 6.0))
     assert "5 to 6 workers (as the seed has it), kept all the time" in sentence(side("a", 7), ranged)
