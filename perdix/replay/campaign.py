@@ -219,8 +219,8 @@ def _sorted_out(
     notes: list[str] = [] if setup.with_best_static else [NO_BEST_STATIC]
     if setup.pace.coarse:
         notes.append(
-            f"{setup.pace.in_words()}; the clairvoyant bound and the frontier are left out, and errors of forecasts "
-            "and capacities of policies that look at neither"
+            f"{setup.pace.in_words()}; the clairvoyant bound and the frontier are left out, and errors of forecasts, "
+            "capacities and recoveries of policies that look at none of them"
         )
     elif setup.with_clairvoyant and not setup.with_frontier:
         notes.append("the frontier is left out: it is worked out up to a day with 24 scale-outs, or as much")

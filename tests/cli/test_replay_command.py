@@ -346,6 +346,11 @@ def test_the_bound_is_said_of_plans_that_are_ready_for_a_failure_and_never_late(
     )
 
 
+def test_one_worker_is_one_in_the_sentence_of_the_bound() -> None:
+    document = {"objectives": {"recovery_time_s": 600.0}, "clairvoyant": [{"average_workers": 1.0}], "pricing": None}
+    assert "needs less than 1 worker on average" in _clairvoyant(document)
+
+
 def test_a_job_that_is_nearly_idle_is_recommended_one_worker_not_twelve(call: Call, trace: Path) -> None:
     arguments = ("--workload", str(trace), "--peak-utilisation", "0.02", "--policy", "static-12", *QUICK)
     document = json.loads(call(*arguments, "--json").stdout)

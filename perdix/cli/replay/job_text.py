@@ -82,7 +82,7 @@ def _clairvoyant(document: Mapping[str, Any]) -> str:
     always = (
         f"No plan that holds the objectives all the time, and would recover from a failure at any time within {within}"
     )
-    said = f"{always}, needs less than {number(mean)} workers on average (clairvoyant bound)"
+    said = f"{always}, needs less than {number(mean)} worker{'' if mean == 1 else 's'} on average (clairvoyant bound)"
     costs = [bound["cost_at_least"] for bound in least if bound.get("cost_at_least") is not None]
     if not costs:
         return f"{said}."
