@@ -64,9 +64,10 @@ class Registry:
     LEFT_S: ClassVar[float] = 7 * DAY_S  # after which a run that was never ended is one of a process that was killed
 
     def prepare(self) -> None:
-        """Create tables and one experiment per fleet model, where they are absent."""
+        """Create tables and one experiment per fleet model, where they are absent; find what moved with its home."""
         with tracking.reached(self.tracking_uri, "preparing the registry"):
             tracking.let_read_while_writing(self.tracking_uri)
+            tracking.find_moved(self.tracking_uri, self.artifact_root, FLEET_MODELS[0])
             client = tracking.client(self.tracking_uri)
             for name in FLEET_MODELS:
                 _show_columns(client, self._experiment_id(client, name), DECIDING[name])

@@ -71,6 +71,38 @@ def let_read_while_writing(tracking_uri: str) -> None:
             connection.execute("PRAGMA journal_mode = WAL")
 
 
+# Columns of MLflow's tables that hold whole paths of artifacts
+_PLACES = (
+    ("experiments", "artifact_location"),
+    ("runs", "artifact_uri"),
+    ("logged_models", "artifact_location"),
+    ("model_versions", "source"),
+    ("model_versions", "storage_location"),
+)
+
+
+def find_moved(tracking_uri: str, artifact_root: Path | str, experiment: str) -> None:
+    """Correct where artifacts are, of a SQLite file that lies beside their root and was moved or copied with it.
+
+    MLflow keeps whole paths and has no other way; of a database that several homes share nothing is changed.
+
+    ``experiment``: one whose artifacts lie under the root, by its name.
+    """
+    database = sqlite_file(tracking_uri)
+    if database is None or isinstance(artifact_root, str) or database.parent != artifact_root.parent:
+        return
+    now = f"{artifact_root.resolve().as_uri()}/"
+    with suppress(sqlite3.Error), closing(sqlite3.connect(database)) as connection, connection:
+        asked = "SELECT artifact_location FROM experiments WHERE name = ?"
+        known = connection.execute(asked, (experiment,)).fetchone()
+        before = "" if known is None else str(known[0]).removesuffix(experiment)
+        if not before.startswith("file:") or before == now:
+            return
+        for table, column in _PLACES:
+            change = f"UPDATE {table} SET {column} = ? || substr({column}, ?) WHERE substr({column}, 1, ?) = ?"  # noqa: S608
+            connection.execute(change, (now, len(before) + 1, len(before), before))
+
+
 def without_password(uri: str) -> str:
     """Return a URI that may be shown: user and password are left out."""
     parts = urlsplit(uri)

@@ -189,6 +189,22 @@ def test_the_downloaded_table_is_the_published_one(registry: Registry, publicati
     assert fleet[["job", "family", "state", "wape"]].equals(expected[["job", "family", "state", "wape"]])
 
 
+def test_a_home_that_is_moved_or_copied_takes_its_versions_along(
+    registry: Registry, publication, tmp_path: Path
+) -> None:
+    """MLflow keeps whole paths: a training in the new place would write to the old one, and remove what is there."""
+    home, moved, copied = tmp_path / "home", tmp_path / "moved", tmp_path / "copied"
+    registry.publish(publication())
+    home.rename(moved)
+    shutil.copytree(moved, copied)
+    for place in (moved, copied):
+        there = prepare(Home(place))
+        assert there.download(FORECAST, 1, tmp_path / "fleet.parquet").exists()
+        there.publish(publication())
+    assert not home.exists()
+    assert [len([*place.rglob("artifacts/fleet.parquet")]) for place in (moved, copied)] == [2, 2]
+
+
 def test_old_versions_are_removed_with_their_tables_but_for_those_in_use(
     registry: Registry, client, publication, monkeypatch: pytest.MonkeyPatch
 ) -> None:
