@@ -14,6 +14,7 @@ import dagster as dg
 import numpy as np
 from pydantic import Field
 
+from perdix.assets.measured_jobs import each_measured
 from perdix.assets.metadata import picture, records
 from perdix.assets.partitions import one_run, stream_jobs
 from perdix.assets.resources import Workspace
@@ -72,19 +73,15 @@ class ProfileConfig(dg.Config):
 )
 def profiles(context: dg.AssetExecutionContext, workspace: Workspace, config: ProfileConfig) -> dg.MaterializeResult:
     """Profile the jobs of the run, one after the other; each profile is kept under its digest."""
-    jobs, metadata = list(context.partition_keys), {}
-    for job in jobs:
-        try:
-            found, path, left = profile_job(context, workspace, config, job)
-        except (SettingsError, ValueError, RuntimeError) as error:
-            raise dg.Failure(f"{job}: {error}") from error
+
+    def profiled(job: str) -> dict[str, Any]:
+        found, path, left = profile_job(context, workspace, config, job)
         for note in found.notes:
             if note != left:
                 context.log.warning(f"{job}: {note}")
-        metadata[job] = found_metadata(found, path) | {"left": dg.MetadataValue.text(left)}
-        if len(jobs) > 1:
-            context.add_asset_metadata(metadata[job], partition_key=job)
-    return dg.MaterializeResult(metadata=metadata[jobs[0]] if len(jobs) == 1 else {"jobs": ", ".join(jobs)})
+        return found_metadata(found, path) | {"left": dg.MetadataValue.text(left)}
+
+    return each_measured(context, profiled)
 
 
 def profile_job(

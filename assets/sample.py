@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 from pydantic import Field
 
+from perdix.assets.measured_jobs import each_measured
 from perdix.assets.metadata import picture, records
 from perdix.assets.partitions import one_run, stream_jobs
 from perdix.assets.resources import Workspace
@@ -73,21 +74,17 @@ def operator_samples(
     context: dg.AssetExecutionContext, workspace: Workspace, config: SampleConfig
 ) -> dg.MaterializeResult:
     """Sample the jobs of the run, one after the other; the samples of each are kept under their digest."""
-    jobs, metadata = list(context.partition_keys), {}
-    for job in jobs:
-        try:
-            found, path, sampled, left = sample_job(context, workspace, config, job)
-        except (SettingsError, RuntimeError) as error:
-            raise dg.Failure(f"{job}: {error}") from error
+
+    def sampled(job: str) -> dict[str, Any]:
+        found, path, of, left = sample_job(context, workspace, config, job)
         for size in found.failed:
             context.log.warning(f"{job}: {size.cpu_cores:g} cores, {size.memory_mb:g} MB: {size.why}")
         for note in found.notes:
             if note != left:
                 context.log.warning(f"{job}: {note}")
-        metadata[job] = samples_metadata(found, path, sampled) | {"left": dg.MetadataValue.text(left)}
-        if len(jobs) > 1:
-            context.add_asset_metadata(metadata[job], partition_key=job)
-    return dg.MaterializeResult(metadata=metadata[jobs[0]] if len(jobs) == 1 else {"jobs": ", ".join(jobs)})
+        return samples_metadata(found, path, of) | {"left": dg.MetadataValue.text(left)}
+
+    return each_measured(context, sampled)
 
 
 def sample_job(

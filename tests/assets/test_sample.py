@@ -129,6 +129,13 @@ def test_several_jobs_have_a_page_and_samples_each_and_the_method_is_chosen(run:
     assert (kept[1].operator, kept[1].method) == ("score", "fssa-2")
 
 
+def test_a_job_that_cannot_be_sampled_fails_alone_and_its_page_says_why(run: Run) -> None:
+    (run.workspace.conf_folder() / "operators" / "parse.yaml").unlink()
+    assert run.go(("parse", "score")).success
+    assert "there is no operator 'parse'" in run.metadata("parse")["error"]
+    assert newest_samples(run.home.operator_samples, "score") is not None
+
+
 @pytest.mark.parametrize(
     ("config", "words"),
     [
