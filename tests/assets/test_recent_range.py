@@ -39,6 +39,21 @@ def test_each_job_gets_its_own_outcome() -> None:
     assert passed == {"bad": False, "good": True}
 
 
+def test_what_is_wrong_with_a_job_without_a_prometheus_is_shown_as_that_of_a_live_one() -> None:
+    own: dict[str, Any] = {}
+    context: Any = SimpleNamespace(
+        partition_keys=["by-hand"],
+        add_asset_metadata=lambda metadata, partition_key: own.update({partition_key: metadata}),
+    )
+    wrong = "could not be ingested: OSError: [Errno 28] No space left on device"
+    refresh: Any = SimpleNamespace(problems=defaultdict(list, {"by-hand": [wrong]}), outcomes={}, reports=[])
+    result = recent_range.result_of(context, [], refresh)
+    assert {check.check_name: check.passed for check in result.check_results or ()}[recent_range.COMPLETE] is False
+    assert own["by-hand"]["problems"] == wrong
+    assert result.metadata is not None
+    assert result.metadata["incomplete"] == 1
+
+
 def test_how_much_was_pulled_is_shown_beside_what_was_asked_for() -> None:
     """Of two weeks all but a gap at their beginning was there: they were shown as pulled."""
     pull = PulledRange("ads", 0.0, 14 * 86_400.0, days=("1970-01-01",), samples=500)
