@@ -196,10 +196,19 @@ def _paused(decision: Decision, situation: Situation, circumstances: Circumstanc
     return held_back(decision, situation, Reason.HOLD_PAUSED, f"Paused: {circumstances.paused}.")
 
 
+def under_way(running: Running, *, ours: bool) -> str:
+    """Return in words what an unsettled target is waited for; ``ours``: for what perdix itself asked for."""
+    if ours or running.requested is None:
+        return "A rescale is under way."
+    asked, runs = workers(running.requested, running.requested_mix), workers(running.scale_out, running.mix)
+    return f"The job restarts, or others rescale it: asked for {asked}, got {runs}."
+
+
 def _unsettled(decision: Decision, situation: Situation, circumstances: Circumstances) -> Decision:
     running = circumstances.running
     if not running.settled:
-        return held_back(decision, situation, Reason.HOLD_UNSETTLED, "A rescale is under way.")
+        sentence = under_way(running, ours=circumstances.wanted is not None)
+        return held_back(decision, situation, Reason.HOLD_UNSETTLED, sentence)
     wanted, mix, reason = circumstances.wanted, circumstances.wanted_mix, Reason.HOLD_UNSETTLED
     if wanted is None and circumstances.acts:  # what the target cannot give, or not yet
         wanted, mix, reason = running.requested, running.requested_mix, Reason.HOLD_AVOIDED

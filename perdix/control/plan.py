@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from perdix.control.believe import HORIZON_S, Beliefs, as_seen, believe, expecting
-from perdix.control.decide import Circumstances, Verdict, decide, grace_of
+from perdix.control.decide import Circumstances, Verdict, decide, grace_of, under_way
 from perdix.control.job_memory import history_of
 from perdix.control.learn import Lesson
 from perdix.control.observe import Observation
@@ -82,7 +82,7 @@ def plan(setting: Setting, observation: Observation, progress: Progress, lesson:
         back = replace(back, memory={} if situation is None else situation.memory)
         return Plan(beliefs, situation, Verdict(back, back))
     if situation is None:
-        held = _without_ground(running, observation)
+        held = _without_ground(running, observation, ours=progress.open is not None)
         return Plan(beliefs, None, Verdict(held, held))
     wanted = None if progress.open is None else progress.open.intent
     circumstances = Circumstances(
@@ -120,9 +120,9 @@ def _rolled_back(setting: Setting, progress: Progress, lesson: Lesson) -> Decisi
     return Decision(PERDIX, scale_out, Reason.ROLLBACK, sentence, mix=mix)
 
 
-def _without_ground(running: Running, observation: Observation) -> Decision:
+def _without_ground(running: Running, observation: Observation, *, ours: bool) -> Decision:
     if not running.settled:
-        reason, sentence = Reason.HOLD_UNSETTLED, "A rescale is under way."
+        reason, sentence = Reason.HOLD_UNSETTLED, under_way(running, ours=ours)
     else:
         reason, sentence = Reason.HOLD_BLIND, f"Blind: {blindness(observation)}."
     return Decision(PERDIX, running.scale_out, reason, sentence, mix=running.mix)

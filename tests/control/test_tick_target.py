@@ -17,7 +17,7 @@ from perdix.policies.contract import Reason
 from perdix.settings.stream_job import Bounds, Objectives, PolicySettings
 from perdix.targets.contract import Running, TargetError
 from perdix.telemetry.window import Window
-from tests.control.rig import HIGH, LOW, Rig, applied, restarts_of
+from tests.control.rig import HIGH, LOW, Rig, applied, masked, restarts_of
 
 # ---- the target refuses, times out, or reaches less ----------------------------------------------
 
@@ -31,6 +31,18 @@ def test_an_unreadable_target_means_no_decision(store: StateStore) -> None:
     assert "no answer in time" in report.sentence
     rig.target.unreadable = None
     assert rig.minutes(1)[-1].event is Event.APPLIED
+
+
+def test_a_job_that_is_down_is_blind_and_not_in_a_rescale_that_nobody_asked_for(store: StateStore) -> None:
+    rig = Rig.of(store, LOW, scale_out=2, policy=PolicySettings(name="static", options={"scale_out": 2}))
+    rig.minutes(2)
+    rig.target.never_settling, rig.source.change = True, lambda window: masked(window, 1.0, 1)
+    report = rig.minutes(3)[-1]
+    assert report.status is Status.BLIND
+    assert report.sentence.startswith("Blind: throughput_per_s is absent")
+    assert report.decision is not None
+    said = "The job restarts, or others rescale it: asked for 2 workers, got 2 workers."
+    assert (report.decision.reason, report.decision.sentence) == (Reason.HOLD_UNSETTLED, said)
 
 
 def test_a_refusing_target_is_asked_again_with_the_same_key_and_growing_pauses(store: StateStore) -> None:
