@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import AnyHttpUrl, Discriminator, Field, Tag, model_validator
+from pydantic import AfterValidator, AnyHttpUrl, Discriminator, Field, Tag, model_validator
 
 from perdix.settings.access import HttpAccess
 from perdix.settings.strict import Strict
 
-DNS_LABEL = r"^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$"
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+_VERSION = re.compile(r"[a-z0-9.-]+/v[a-z0-9]+")
+
+
+def _named(text: str) -> str:
+    if not _NAME.fullmatch(text):
+        raise ValueError("write it in small letters, as in URLs: deployments, wordcount-taskmanager")
+    return text
+
+
+def _grouped(text: str) -> str:
+    if not _VERSION.fullmatch(text):
+        raise ValueError("write it with its group: apps/v1")
+    return text
+
+
+Named = Annotated[str, AfterValidator(_named)]
 
 
 class Rescales(NamedTuple):
@@ -66,10 +83,10 @@ class KubernetesSettings(Strict):
     """
 
     kind: Literal["kubernetes"] = "kubernetes"
-    api_version: Annotated[str, Field(pattern=r"^[a-z0-9.-]+/v[a-z0-9]+$")] = "apps/v1"
-    resource: Annotated[str, Field(pattern=DNS_LABEL)] = "deployments"
-    namespace: Annotated[str, Field(pattern=DNS_LABEL)] = "default"
-    name: Annotated[str, Field(pattern=DNS_LABEL)]
+    api_version: Annotated[str, AfterValidator(_grouped)] = "apps/v1"
+    resource: Named = "deployments"
+    namespace: Named = "default"
+    name: Named
     kubeconfig: Path | None = None
     context: str | None = None
     ready: bool = False
