@@ -1,6 +1,7 @@
 """Dagster jobs run in this process, with a line of progress for people."""
 
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -18,12 +19,20 @@ from perdix.settings.home import Home, conf_part
 
 RANGE_START = "dagster/asset_partition_range_start"
 RANGE_END = "dagster/asset_partition_range_end"
+_ODD_IN_A_URL = re.compile(r"\?|%[0-9A-Fa-f]{2}")
 
 
 @contextmanager
 def instance(home: Home) -> Iterator[dg.DagsterInstance]:
-    """Open the home's Dagster instance, configured on first use, so that the UI shows what the command line ran."""
+    """Open the home's Dagster instance, configured on first use, so that the UI shows what the command line ran.
+
+    Raises ``UserError`` where Dagster's URLs of its databases would name another folder.
+    """
     folder = home.dagster
+    if odd := _ODD_IN_A_URL.search(str(folder)):
+        raise UserError(
+            f"PERDIX_HOME {home.root}: Dagster finds no database in a folder with '{odd[0]}' in its path; name another"
+        )
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / "dagster.yaml").exists():
         shutil.copyfile(conf_part("dagster.yaml"), folder / "dagster.yaml")
