@@ -9,6 +9,7 @@ from perdix.assets.expectation_suite import Suite
 from perdix.assets.expectations import ExpectationOutcome
 from perdix.assets.judging import Judged
 from perdix.assets.metadata import records
+from perdix.settings.counting import named
 
 Judge = Callable[[dg.AssetCheckExecutionContext, Suite], Judged]
 MOST_NAMED = 20  # jobs in one sentence
@@ -131,8 +132,7 @@ def _sentence(outcome: ExpectationOutcome) -> str:
 def _blocked(jobs: Sequence[str]) -> str:
     if not jobs:
         return ""
-    more = f" and {len(jobs) - MOST_NAMED} more" if len(jobs) > MOST_NAMED else ""
-    return f" {', '.join(jobs[:MOST_NAMED])}{more} {'goes' if len(jobs) == 1 else 'go'} no further."
+    return f" {named(jobs, MOST_NAMED)} {'goes' if len(jobs) == 1 else 'go'} no further."
 
 
 def _metadata(outcome: ExpectationOutcome, partition: str) -> dict[str, dg.MetadataValue]:

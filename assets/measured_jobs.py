@@ -5,6 +5,7 @@ from typing import Any
 
 import dagster as dg
 
+from perdix.assets.metadata import records
 from perdix.settings.yaml_files import SettingsError
 
 Measure = Callable[[str], Mapping[str, Any]]
@@ -15,14 +16,14 @@ def each_measured(context: dg.AssetExecutionContext, measure: Measure) -> dg.Mat
 
     Raises ``Failure`` where none could be measured.
 
-    ``measure``: measures a job and returns what its page shows; raises ``SettingsError``, ``ValueError`` or
+    ``measure``: measures a job and returns what its page shows; raises ``SettingsError``, ``ValueError`` ``OSError`` or
     ``RuntimeError``, in words, where that cannot be.
     """
     jobs, metadata, failed = list(context.partition_keys), dict[str, Mapping[str, Any]](), dict[str, str]()
     for job in jobs:
         try:
             metadata[job] = measure(job)
-        except (SettingsError, ValueError, RuntimeError) as error:
+        except (SettingsError, ValueError, OSError, RuntimeError) as error:
             failed[job] = f"{job}: {error}"
             context.log.error(failed[job])
     if not metadata:
@@ -31,4 +32,6 @@ def each_measured(context: dg.AssetExecutionContext, measure: Measure) -> dg.Mat
         return dg.MaterializeResult(metadata=metadata[jobs[0]])
     for job in jobs:
         context.add_asset_metadata(metadata.get(job) or {"error": failed[job]}, partition_key=job)
-    return dg.MaterializeResult(metadata={"jobs": ", ".join(metadata)})
+    rows = [{"job": job, "error": why} for job, why in failed.items()]
+    shown = {"failed": records(rows, ("job", "error"))} if rows else {}
+    return dg.MaterializeResult(metadata={"jobs": ", ".join(metadata), "jobs_failed": len(failed), **shown})

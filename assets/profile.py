@@ -74,14 +74,14 @@ class ProfileConfig(dg.Config):
 def profiles(context: dg.AssetExecutionContext, workspace: Workspace, config: ProfileConfig) -> dg.MaterializeResult:
     """Profile the jobs of the run, one after the other; each profile is kept under its digest."""
 
-    def profiled(job: str) -> dict[str, Any]:
+    def measure(job: str) -> dict[str, Any]:
         found, path, left = profile_job(context, workspace, config, job)
         for note in found.notes:
             if note != left:
                 context.log.warning(f"{job}: {note}")
         return found_metadata(found, path) | {"left": dg.MetadataValue.text(left)}
 
-    return each_measured(context, profiled)
+    return each_measured(context, measure)
 
 
 def profile_job(

@@ -108,8 +108,9 @@ def result_of(
 ) -> dg.MaterializeResult:
     """Return what a run shows of all ranges, with its checks; each job's own goes to the job's partition."""
     rows = [row_of(pull, refresh.problems[pull.job]) for pull in pulled]
-    others = {job: why for job, why in refresh.problems.items() if why and job not in {pull.job for pull in pulled}}
-    rows += [{"job": job, "problems": "; ".join(why)} for job, why in others.items()]  # nothing was asked for of these
+    asked = {pull.job for pull in pulled}
+    others = {job: why for job, why in refresh.problems.items() if why and job not in asked}
+    rows += [{"job": job, "problems": "; ".join(why)} for job, why in others.items()]
     for row in rows:
         context.add_asset_metadata(row, partition_key=row["job"])
     incomplete = [row["job"] for row in rows if row["problems"]]
@@ -122,7 +123,7 @@ def result_of(
 
     return dg.MaterializeResult(
         metadata={
-            "jobs": len(pulled),
+            "jobs": len(rows),
             "pulled_samples": sum(pull.samples for pull in pulled),
             "incomplete": len(incomplete),
             "ranges": records(sorted(rows, key=lambda row: not row["problems"]), COLUMNS),

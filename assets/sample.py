@@ -75,16 +75,16 @@ def operator_samples(
 ) -> dg.MaterializeResult:
     """Sample the jobs of the run, one after the other; the samples of each are kept under their digest."""
 
-    def sampled(job: str) -> dict[str, Any]:
-        found, path, of, left = sample_job(context, workspace, config, job)
+    def measure(job: str) -> dict[str, Any]:
+        found, path, sampled, left = sample_job(context, workspace, config, job)
         for size in found.failed:
             context.log.warning(f"{job}: {size.cpu_cores:g} cores, {size.memory_mb:g} MB: {size.why}")
         for note in found.notes:
             if note != left:
                 context.log.warning(f"{job}: {note}")
-        return samples_metadata(found, path, of) | {"left": dg.MetadataValue.text(left)}
+        return samples_metadata(found, path, sampled) | {"left": dg.MetadataValue.text(left)}
 
-    return each_measured(context, sampled)
+    return each_measured(context, measure)
 
 
 def sample_job(

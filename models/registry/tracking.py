@@ -10,6 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
+from urllib.request import url2pathname
 
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -54,6 +55,9 @@ def is_server(tracking_uri: str) -> bool:
     return urlsplit(tracking_uri).scheme in ("http", "https")
 
 
+_log = logging.getLogger(__name__)
+
+
 def sqlite_file(tracking_uri: str) -> Path | None:
     """Return the file of a SQLite URI, ``None`` for any other store."""
     prefix = "sqlite:///"
@@ -82,25 +86,31 @@ _PLACES = (
 
 
 def find_moved(tracking_uri: str, artifact_root: Path | str, experiment: str) -> None:
-    """Correct where artifacts are, of a SQLite file that lies beside their root and was moved or copied with it.
+    """Correct where artifacts are, of a SQLite file that was moved with their root, which lies beside it.
 
-    MLflow keeps whole paths and has no other way; of a database that several homes share nothing is changed.
+    MLflow keeps whole paths and has no other way. Nothing is changed while the root that it knows is still there: then
+    it was copied, or others share it.
 
     ``experiment``: one whose artifacts lie under the root, by its name.
     """
     database = sqlite_file(tracking_uri)
-    if database is None or isinstance(artifact_root, str) or database.parent != artifact_root.parent:
+    if database is None or isinstance(artifact_root, str) or not artifact_root.is_dir():
+        return
+    if database.resolve().parent != artifact_root.resolve().parent:
         return
     now = f"{artifact_root.resolve().as_uri()}/"
     with suppress(sqlite3.Error), closing(sqlite3.connect(database)) as connection, connection:
         asked = "SELECT artifact_location FROM experiments WHERE name = ?"
-        known = connection.execute(asked, (experiment,)).fetchone()
-        before = "" if known is None else str(known[0]).removesuffix(experiment)
-        if not before.startswith("file:") or before == now:
+        (known,) = connection.execute(asked, (experiment,)).fetchone() or ("",)
+        before = str(known).removesuffix(experiment)
+        if not (before.startswith("file:") and before.endswith("/")) or before in (now, known):
+            return
+        if Path(url2pathname(urlsplit(before).path)).exists():
             return
         for table, column in _PLACES:
             change = f"UPDATE {table} SET {column} = ? || substr({column}, ?) WHERE substr({column}, 1, ?) = ?"  # noqa: S608
             connection.execute(change, (now, len(before) + 1, len(before), before))
+        _log.warning("MLflow's artifacts are looked for in %s: %s is not there any more", now, before)
 
 
 def without_password(uri: str) -> str:

@@ -18,7 +18,7 @@ from perdix.cli.findings import BETWEEN, Finding, show
 from perdix.cli.output import JsonOption, emit
 from perdix.cli.stores import home, known, no_file
 from perdix.settings.counting import counted
-from perdix.settings.durations import in_words
+from perdix.settings.durations import in_minutes
 from perdix.settings.home import Home, conf_folder
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def _state(home: Home, _: JobFiles) -> Iterator[Finding]:
     now_s = WallClock().now_s()
     with closing(StateStore(home.state_url)) as store:
         statuses, last_s = store.journal.statuses(), store.journal.last_tick_s(now_s)
-    ticked = "no tick yet" if last_s is None else f"the newest tick began {in_words(now_s - last_s)} ago"
+    ticked = "no tick yet" if last_s is None else f"the newest tick began {in_minutes(now_s - last_s)} ago"
     yield Finding("state store", ok=True, found=f"readable, {counted(len(statuses), 'job')} known, {ticked}")
 
 

@@ -70,7 +70,7 @@ def _show(rows: Sequence[Row], now_s: float) -> None:
     )
     freshness = Freshness(load_product_settings().control.tick_interval_s)
     looked_s = {row["job"]: row["updated_s"] for row in rows if row["updated_s"] is not None and row["configured"]}
-    silent = [name for name, at_s in looked_s.items() if not freshness.is_fresh(at_s, now_s)]
+    silent = [name for name, at_s in looked_s.items() if freshness.is_silent(at_s, now_s)]
     if silent:
         console.print(silence(silent, now_s - max(looked_s[name] for name in silent)))
     if not rows:

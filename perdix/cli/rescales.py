@@ -15,7 +15,7 @@ from perdix.settings.counting import counted
 if TYPE_CHECKING:
     from perdix.control.state.ledger import Entry
 
-MOST = 1_000  # decisions, of which the newest are shown
+MOST = 1_000  # of which the newest are shown
 LONGEST_H = 24 * 366.0
 
 
@@ -46,8 +46,8 @@ def rescales(
                 "no tick has been made yet: perdix tick",
             )
         states = (*RESCALES, State.ADVISED)
-        found = store.ledger.decisions(job, since_s=since_s, until_s=now_s, states=states, limit=MOST)
-    made = [entry for entry in reversed(found) if entry.intent.rescales]
+        found = store.ledger.decisions(job, since_s=since_s, until_s=now_s, states=states, rescales=True, limit=MOST)
+    made = found[::-1]
     document = {"since_s": since_s, "until_s": now_s, "cut": len(found) == MOST, "rescales": list(map(_row, made))}
     emit("perdix.rescales/1", document, as_json=as_json, show=lambda: _show(made, hours, cut=len(found) == MOST))
 
@@ -96,4 +96,4 @@ def _show(made: Sequence[Entry], hours: float, *, cut: bool) -> None:
     jobs = len({entry.intent.job for entry in made})
     console.print(f"{counted(len(made), 'rescale')} of {counted(jobs, 'job')} in {hours:g} h: {said}")
     if cut:
-        console.print(f"older ones are left out: the newest {MOST:,} decisions were looked at; ask for fewer hours")
+        console.print(f"older ones are left out: the newest {MOST:,} are shown; ask for fewer hours")

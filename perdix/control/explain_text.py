@@ -3,7 +3,6 @@
 A number is one number: what a table says of a size is what the policy counted on, and what its reason says.
 """
 
-import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
@@ -16,7 +15,7 @@ from perdix.policies.contract import Reason
 from perdix.policies.planning.course import STAGE_S
 from perdix.policies.wording import workers
 from perdix.settings.counting import counted
-from perdix.settings.durations import in_words
+from perdix.settings.durations import in_minutes, in_words
 from perdix.settings.moments import in_utc
 
 Document = Mapping[str, Any]
@@ -37,23 +36,20 @@ def render(
     ``now_s``: epoch seconds, for how long ago something was; ``None``: that is left out.
     ``freshness``: until when the last tick is news.
     """
-    lines = _lines(explanation) if verbose or explanation.entry is None else _short(explanation, now_s)
+    entry = explanation.entry
+    lines = _lines(explanation) if verbose or entry is None else _short(explanation, entry, now_s)
     silent = _silent(explanation, now_s, freshness)
     return "\n".join((*lines, silent) if silent else lines)
 
 
-def _short(explanation: Explanation, now_s: float | None) -> Iterator[str]:
-    entry, job = explanation.entry, explanation.job
-    if entry is None:
-        return
-    intent, account = entry.intent, entry.intent.explanation
+def _short(explanation: Explanation, entry: Entry, now_s: float | None) -> Iterator[str]:
+    job, intent, account = explanation.job, entry.intent, entry.intent.explanation
     unusual = _unusual(explanation)
     if unusual:
         yield f"{job}: {unusual}"
     yield f"{'Before that' if unusual else job}: {_wanted(intent)}. {intent.sentence}"
     past_s = 0.0 if now_s is None else max(now_s - intent.made_s, 0.0)
-    past_s = 60.0 * round(past_s / 60.0) if past_s >= 60.0 else past_s
-    ago = "" if now_s is None or explanation.at_s is not None else f" ({in_words(past_s)} ago)"
+    ago = "" if now_s is None or explanation.at_s is not None else f" ({in_minutes(past_s)} ago)"
     yield f"Decided {_made(entry, ago)}, by {intent.policy}{'' if intent.act else ', advice only'}."
     yield from _came_of(entry)
     yield from _seen(account.get("seen", {}))
@@ -63,7 +59,7 @@ def _short(explanation: Explanation, now_s: float | None) -> Iterator[str]:
     last = explanation.last_rescale
     if last is not None and last.decision_id != entry.decision_id:
         yield f"Last rescale: {in_utc(last.intent.made_s)}, {change(last.intent)}, {last.state.value}."
-    at_s = None if explanation.at_s is None else math.ceil(explanation.at_s)  # not before the decision of that second
+    at_s = explanation.at_s
     at = "" if at_s is None else f" --at {datetime.fromtimestamp(at_s, UTC):%Y-%m-%dT%H:%M:%SZ}"
     yield f"All of it: perdix explain {job}{at} --verbose"
 
@@ -106,7 +102,7 @@ def _silent(explanation: Explanation, now_s: float | None, freshness: Freshness)
     entry, status = explanation.entry, explanation.status
     looks = [] if entry is None else [entry.last_s or entry.intent.made_s]
     looks += [] if status is None else [status.updated_s]
-    if now_s is None or explanation.at_s is not None or not looks or freshness.is_fresh(max(looks), now_s):
+    if now_s is None or explanation.at_s is not None or not looks or not freshness.is_silent(max(looks), now_s):
         return ""
     return silence([explanation.job], now_s - max(looks))
 

@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from perdix.settings.durations import in_words
+from perdix.settings.counting import named
+from perdix.settings.durations import in_minutes
 
 STALE_INTERVALS = 3.0  # after this many without a tick, what a tick found is no longer shown
 LEAST_STALE_S = 90.0  # however short the interval: clocks differ, and a fleet takes its time
-MOST_NAMED = 3  # of jobs of which the same is said
+SILENT_S = 300.0  # least age at which it is said that nobody looks: a tick may be late, and looks come by cron, too
 
 
 @dataclass(frozen=True)
@@ -25,16 +26,14 @@ class Freshness:
         """Whether something from ``at_s`` is news at ``now_s`` (epoch seconds)."""
         return now_s - at_s <= self.stale_s
 
-
-def named(jobs: Sequence[str]) -> str:
-    """Return the first of some jobs by name, and how many more there are."""
-    more = f" and {len(jobs) - MOST_NAMED} more" if len(jobs) > MOST_NAMED else ""
-    return f"{', '.join(jobs[:MOST_NAMED])}{more}"
+    def is_silent(self, at_s: float, now_s: float) -> bool:
+        """Whether nobody seems to look at a job any more that was looked at last at ``at_s`` (epoch seconds)."""
+        return now_s - at_s > max(self.stale_s, SILENT_S)
 
 
 def silence(jobs: Sequence[str], past_s: float) -> str:
-    """Return that no tick looked at jobs for ``past_s`` seconds, 90 or more, and what to do."""
+    """Return that no tick looked at jobs for ``past_s`` seconds, and what to do."""
     return (
-        f"No tick looked at {named(jobs)} for {in_words(60.0 * round(past_s / 60.0))}: start perdix controller, "
-        "or Dagster's sensor control_loop; perdix tick looks once."
+        f"No tick looked at {named(jobs)} for {in_minutes(past_s)}: does perdix controller run, or Dagster's sensor "
+        "control_loop? perdix tick looks once."
     )

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from perdix.control.fleet_report import FleetReport
-from perdix.control.freshness import named
 from perdix.control.reconcile import Event
 from perdix.control.state.journal import USUAL, Status
 from perdix.policies.wording import workers
+from perdix.settings.counting import named
 
 _NO_NEWS = frozenset({Event.NOTHING, Event.WAITING, Event.UNREACHABLE})  # of the last the status says it
 
@@ -43,11 +43,17 @@ class News:
         return f"{named(self.jobs)} ({what}): {self.sentence}"
 
 
-def stands_of(report: FleetReport) -> dict[str, Stand]:
-    """Return how each job stands, to be compared with the tick that follows."""
+def stands_of(report: FleetReport, before: Mapping[str, Stand]) -> dict[str, Stand]:
+    """Return how each job stands, to be compared with the tick that follows.
+
+    ``before``: the same of the tick before, which holds on for a job that this one had no time for.
+    """
     stands = {name: Stand(job.status, job.advised) for name, job in report.reports.items()}
     for name, job in report.others.items():
-        stands[name] = Stand(job.status, fault=job.sentence if job.status is Status.BROKEN else "")
+        if job.status is not Status.LATE:
+            stands[name] = Stand(job.status, fault=job.sentence if job.status is Status.BROKEN else "")
+        elif name in before:
+            stands[name] = before[name]
     return stands
 
 
@@ -58,10 +64,11 @@ def news_of(report: FleetReport, before: Mapping[str, Stand]) -> tuple[News, ...
 
     ``before``: :func:`stands_of` the tick before; of a job that is not there only what is not usual is news.
     """
+    standing = report.standing
     alike = defaultdict[tuple[Status, int | None, Event, str], list[str]](list)
-    for name, stand in sorted(stands_of(report).items()):
+    for name, stand in sorted(stands_of(report, before).items()):
         event = report.reports[name].event if name in report.reports else Event.NOTHING
         as_before = stand == before[name] if name in before else stand in _AS_USUAL
         if not as_before or event not in _NO_NEWS:
-            alike[stand.status, stand.advised, event, report.standing[name].sentence].append(name)
+            alike[stand.status, stand.advised, event, standing[name].sentence].append(name)
     return tuple(News(tuple(jobs), *what) for what, jobs in alike.items())

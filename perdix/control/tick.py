@@ -396,7 +396,9 @@ def _report(setting: Setting, found: _Found, carried: Progress, stages_ms: Mappi
         sentence = verdict.decision.sentence
     if setting.act and progress.event is Event.UNREACHABLE:
         status, sentence = Status.UNREACHABLE, f"The target cannot be read: {progress.sentence}."
-    elif not found.observation.clear and (progress.running is None or progress.running.settled or not progress.open):
+    elif not found.observation.clear and (
+        progress.running is None or progress.running.settled or not (progress.open or setting.paused)
+    ):
         back = verdict is not None and verdict.decision.reason is Reason.ROLLBACK
         blind = f"Blind: {blindness(found.observation)}."
         status, sentence = Status.BLIND, f"{blind} {sentence}" if back else blind

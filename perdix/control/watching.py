@@ -183,7 +183,7 @@ def look(
     if watching is None:
         return Watched(None, _fed(normal, *series), downtimes)
     watching = _seen_again(watching, _added(watching.reading(window), window), timeout_s)
-    watching = _done(watching, window, series[2])
+    watching = _done(watching, window, series[2]) if settled else watching
     seen = _over(_within_uptime(replace(watching, watch=watching.watch.observe(*series)), window), window)
     result = seen.watch.outcome
     if result is None:
@@ -218,12 +218,13 @@ def put_off(watched: Watched, watching: Watching | None, normal: Normal) -> Watc
 def _overloaded(seen: Watching, window: Window) -> Watching:
     """Return a watch that knows what a job took that was overloaded until its rescale began, minutes late maybe.
 
-    Until then its uptime goes on from before the request.
+    Until then its uptime goes on from before the request; where that goes on afterwards, too, it tells nothing.
     """
     times_s, uptime_s = window.times_s, window.job_metric(metrics.UPTIME.name)
     arrives, done = window.job_metric(metrics.WORKLOAD.name), stopping_throughput(window)
     with np.errstate(invalid="ignore"):
-        before = (times_s <= seen.watch.at_s) | (times_s - uptime_s < seen.watch.at_s)
+        restarted = times_s - uptime_s >= seen.watch.at_s
+        before = (times_s <= seen.watch.at_s) | (restarted.any() & (times_s - uptime_s < seen.watch.at_s))
     known = before & np.isfinite(arrives - done)
     if seen.decision_id is None or not known.any():
         return seen
@@ -280,7 +281,8 @@ def _restarted_after_s(seen: Watching, window: Window) -> float | None:
 def _done(seen: Watching, window: Window, throughput: Values) -> Watching:
     """Return a watch that knows when a rescale is over, though it is not caught up with yet.
 
-    By then the job runs again and has been at work for long enough that a stop would show in rates.
+    By then the job runs again with as many workers as were asked for, and has been at work for long enough that a stop
+    would show in rates.
     """
     if seen.decision_id is None or math.isfinite(seen.watch.over_s):
         return seen
@@ -288,7 +290,7 @@ def _done(seen: Watching, window: Window, throughput: Values) -> Watching:
     with np.errstate(invalid="ignore"):
         works = throughput >= STOPPED * window.job_metric(metrics.WORKLOAD.name)
     idle_s = np.maximum.accumulate(np.where(works, times_s[0] - window.step_s, times_s))
-    over = _runs_again(seen, window) & (times_s - idle_s >= _surely_s(window))
+    over = _runs_again(seen, window) & _as_asked(seen, window) & (times_s - idle_s >= _surely_s(window))
     return replace(seen, watch=replace(seen.watch, over_s=float(times_s[over.argmax()]))) if over.any() else seen
 
 
@@ -303,11 +305,16 @@ def _runs_again(seen: Watching, window: Window) -> NDArray[np.bool_]:
     As many workers run as were asked for. Where the number never fits, as where slots are counted in other units, two
     minutes do.
     """
-    uptime_s, scale_out = window.job_metric(metrics.UPTIME.name), window.job_metric(metrics.SCALE_OUT.name)
+    uptime_s = window.job_metric(metrics.UPTIME.name)
     with np.errstate(invalid="ignore"):
-        fits = np.isnan(scale_out) | (scale_out == seen.scale_out)
-        runs = (fits & (uptime_s >= _surely_s(window))) | (uptime_s >= BEFORE_A_RESTART_S)
+        runs = (_as_asked(seen, window) & (uptime_s >= _surely_s(window))) | (uptime_s >= BEFORE_A_RESTART_S)
         return np.asarray(runs & (window.times_s - uptime_s >= seen.watch.at_s))
+
+
+def _as_asked(seen: Watching, window: Window) -> NDArray[np.bool_]:
+    """Return where as many workers run as were asked for, so far as is known; shape ``(n,)``."""
+    scale_out = window.job_metric(metrics.SCALE_OUT.name)
+    return np.asarray(np.isnan(scale_out) | (scale_out == seen.scale_out))
 
 
 def _over(seen: Watching, window: Window) -> Watching:

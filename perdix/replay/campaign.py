@@ -20,7 +20,7 @@ from perdix.replay.pace import EVERY_SECOND, Pace
 from perdix.replay.pricing import Priced, Pricing, priced
 from perdix.replay.run import failure_times_s, job_of, play
 from perdix.replay.side_by_side import Failed, OnProgress, Raised, Task, Tell, side_by_side
-from perdix.replay.training import require_sizes
+from perdix.replay.training import operator_of
 from perdix.replay.workload import Trace, arrivals
 from perdix.settings.stream_job import Bounds, Objectives
 from perdix.settings.yaml_files import SettingsError
@@ -71,7 +71,7 @@ class Setup:
         ):
             raise SettingsError(f"{self.hours:g} hours do not cover one tick; give more hours")
         for contender in self.contenders:
-            require_sizes(contender, self.parameters)
+            operator_of(contender, self.parameters)
             if contender.tick_interval_s % self.pace.step_s:
                 raise SettingsError(
                     f"{contender.label}: a tick of {contender.tick_interval_s} s is not in whole steps of "

@@ -25,6 +25,7 @@ from perdix.profiling.twin_sampling import TwinSamplingInstances
 from perdix.replay.case import Case, Contender
 from perdix.settings.yaml_files import SettingsError
 from perdix.twin.job import JobTwin
+from perdix.twin.operators.parameters import OperatorTwinParameters
 from perdix.twin.parameters import TwinParameters
 
 
@@ -77,14 +78,15 @@ NEED_SAMPLES = ("cba", "qescalor")
 RULE = "dsa"
 
 
-def require_sizes(contender: Contender, twin: TwinParameters) -> None:
-    """Raise ``SettingsError`` where a policy chooses sizes of workers, and those of the twin cannot have them.
+def operator_of(contender: Contender, twin: TwinParameters) -> OperatorTwinParameters | None:
+    """Return the operator to sample for a policy that chooses sizes of workers; ``None`` for any other.
 
-    They have none, or not the one that is asked for, or no operator that could be sampled.
+    Raises ``SettingsError`` where the twin's workers have no sizes, or not the one that is asked for, or no operator
+    that could be sampled.
     """
     workers = twin.workers
     if contender.settings.name not in NEED_SAMPLES:
-        return
+        return None
     if not workers.sizes or workers.operator_twin is None:
         raise SettingsError(
             f"policy '{contender.label}' chooses sizes of workers, and the workers of twin '{twin.name}' have none; "
@@ -95,6 +97,7 @@ def require_sizes(contender: Contender, twin: TwinParameters) -> None:
         raise SettingsError(
             f"policy '{contender.label}': twin '{twin.name}' has no size '{size}'; it has {', '.join(workers.sizes)}"
         )
+    return workers.operator_twin
 
 
 def sampled(case: Case) -> Begun | None:
@@ -103,13 +106,11 @@ def sampled(case: Case) -> Begun | None:
     The sampling instances are others than the twin's workers. What they taught is the family that training chooses on
     such samples (docs/decisions/0018-performance-models.md), without its repeats, which take 15 s.
 
-    Raises ``SettingsError`` as :func:`require_sizes`.
+    Raises ``SettingsError`` as :func:`operator_of`.
     """
-    if case.contender.settings.name not in NEED_SAMPLES:
+    operator, job = operator_of(case.contender, case.parameters), case.parameters.name
+    if operator is None:
         return None
-    require_sizes(case.contender, case.parameters)
-    operator, job = case.parameters.workers.operator_twin, case.parameters.name
-    assert operator is not None
     found = sample_operator(job, rule_called(RULE), operator.sizes, TwinSamplingInstances(operator, case.seed))
     model = FittedPerformance.fit(CURVES, CURVES.published, found.samples, case.seed)
     row = ChampionRow(model.family, orjson.dumps(model.to_state()).decode(), 1)

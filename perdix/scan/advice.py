@@ -324,8 +324,8 @@ def known_in_time(learned: Learned, objectives: Objectives) -> bool:
 def late_share_with(learned: Learned, workers: int, objective_ms: float) -> float:
     """Return the share of the measured steps that were late although at least ``workers`` ran.
 
-    They ran since the delay began, or nothing is known to wait: who catches up with many workers was late for having
-    had too few. 0 where nothing was measured.
+    They ran since the delay began, or for most of it nothing waited: who catches up with many workers was late for
+    having had too few. 0 where nothing was measured.
     """
     measured, waits_ms = _measured_ms(learned), _waits_ms(learned)
     known = ~np.isnan(measured)
@@ -333,8 +333,9 @@ def late_share_with(learned: Learned, workers: int, objective_ms: float) -> floa
         return 0.0
     late, few = measured[known] > objective_ms, learned.workers[known] < workers
     delay = np.cumsum(np.diff(late, prepend=False))  # which one: it counts where lateness begins and ends
-    catching_up = np.isin(delay, np.unique(delay[late & few])) & ~(waits_ms[known] <= objective_ms)
-    return float((late & ~few & ~catching_up).mean())
+    with_few = np.bincount(delay, late & few) > 0
+    nothing_waits = np.bincount(delay, late & (waits_ms[known] <= objective_ms)) > 0.5 * np.bincount(delay, late)
+    return float((late & ~few & ~(with_few & ~nothing_waits)[delay]).mean())
 
 
 def _measured_ms(learned: Learned) -> Values:

@@ -24,3 +24,8 @@ def in_words(seconds: float) -> str:
         if count:
             words.append(f"{count} {unit}")
     return " ".join(words) or "0 s"
+
+
+def in_minutes(seconds: float) -> str:
+    """Return a length of time in its largest units, to the minute from one on: ``3 h 12 min``, ``45 s``."""
+    return in_words(MINUTE_S * round(seconds / MINUTE_S) if seconds >= MINUTE_S else seconds)

@@ -21,7 +21,9 @@ STATE_VARIABLE = "PERDIX_STATE_URL"
 PACKAGE = Path(__file__).resolve().parents[1]  # holds what comes with perdix: conf/, docs/ and workspace.yaml
 SHIPPED = (PACKAGE / "conf").resolve()
 DOCS = (PACKAGE / "docs").resolve()  # the pages that messages name
-_IN_MEMORY = re.compile(r"sqlite(\+\w+)?:(//)?/?(\?.*|:memory:.*|.*\bmode=memory\b.*)?")  # what SQLite keeps in no file
+_IN_MEMORY = re.compile(
+    r"sqlite(\+\w+)?:(//)?/?(\?.*|(file:)?:memory:.*|.*\?(.*&)?mode=memory\b.*)?"
+)  # what SQLite keeps in no file
 PROJECT = PACKAGE.parent  # the checkout; where perdix came as a wheel, the folder that it was installed into
 
 

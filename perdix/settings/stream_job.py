@@ -94,8 +94,9 @@ class PrometheusSource(HttpAccess):
     def _label_names(cls, selector: dict[str, str]) -> dict[str, str]:
         for name in selector:  # jobs of one server share its queries: a name that cannot be would blind them all
             if not LABEL_NAME.fullmatch(name):
-                there = re.sub(r"[^a-zA-Z0-9_]", "_", name)
-                raise ValueError(f"'{name}' is no label name (letters, digits and '_'); is it '{there}' in Prometheus?")
+                there = re.sub(r"^(?=\d)", "_", re.sub(r"[^a-zA-Z0-9_]", "_", name))
+                asks = f"; is it '{there}' in Prometheus?" if name else ""
+                raise ValueError(f"'{name}' is no label name (letters, digits and '_'){asks}")
         return selector
 
 

@@ -17,7 +17,9 @@ _VERSION = re.compile(r"[a-z0-9.-]+/v[a-z0-9]+")
 
 def _named(text: str) -> str:
     if not _NAME.fullmatch(text):
-        raise ValueError("write it in small letters, as in URLs: deployments, wordcount-taskmanager")
+        raise ValueError(
+            "write it as in URLs, in small letters, digits, '-' and '.': deployments, wordcount-taskmanager"
+        )
     return text
 
 

@@ -364,7 +364,7 @@ def test_a_list_of_jobs_says_since_when_nobody_looks_at_them(
         a_status(store, now_s - 3 * 3600.0, "ads", scale_out=6)
         row, said = listed(command, capsys, "ads")
         assert row["updated_s"] == now_s - 3 * 3600.0
-        assert "No tick looked at ads for 3 h: start perdix controller" in said
+        assert "No tick looked at ads for 3 h: does perdix controller run" in said
         a_status(store, now_s, "ads", scale_out=6)
         assert "No tick" not in listed(command, capsys, "ads")[1]
         a_status(store, now_s - 3 * 3600.0, "ads/operators")

@@ -11,7 +11,11 @@ from pathlib import Path
 import pytest
 
 from perdix.cli import output
+from perdix.cli.loop import MOST_NEWS, Log
 from perdix.cli.output import UserError, console, run_guarded, styled, surviving_a_full_disk, table
+from perdix.control.fleet_report import FleetReport
+from perdix.control.state.journal import Status
+from perdix.control.tick_io import TickReport
 
 ODD = "[/] [bold]x[/bold] :smile: \x1b[2J half a pair \ud800"
 SHOWN = r"[/] [bold]x[/bold] :smile: \x1b[2J half a pair \ud800"
@@ -102,6 +106,16 @@ def test_a_tick_on_a_home_full_of_odd_files_serves_the_others_and_its_exit_code_
     document = json.loads(healed.stdout)
     assert (healed.returncode, document["faults"]) == (0, [])
     assert document["statuses"]["broken"] == 3
+
+
+def test_a_tick_with_much_news_says_how_much_more_there_is(capsys: pytest.CaptureFixture[str]) -> None:
+    blind = {f"job-{k:02}": TickReport("any", Status.BLIND, f"Blind: {k}.") for k in range(MOST_NEWS + 5)}
+    log = Log(as_json=False)
+    for _ in range(2):
+        log.tick(FleetReport(blind, started_s=0.0, finished_s=1.0))
+    lines = capsys.readouterr().out.splitlines()
+    assert sum("(blind)" in line for line in lines) == MOST_NEWS
+    assert lines.count("  and 5 more: perdix jobs") == 1
 
 
 def test_a_full_disk_under_standard_output_does_not_end_the_loop_and_a_closed_pipe_does(

@@ -65,6 +65,20 @@ def test_what_came_of_each_is_said_and_the_oldest_is_first(
     assert "2 rescales of 1 job in 24 h: 1 confirmed, 1 failed" in text
 
 
+def test_what_changes_nothing_hides_no_rescale_and_what_is_left_out_is_said(
+    store: StateStore, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("perdix.cli.rescales.MOST", 2)
+    for hours_ago in (6.0, 5.0):
+        store.ledger.record(intent(hours_ago, workers=4 + int(hours_ago)))
+    store.ledger.record(intent(4.5, from_mix={"large": 3}, mix={"small": 3}, workers=3))
+    for k in range(4):
+        store.ledger.record(intent(4.0 - k, "orders", act=False, workers=3))
+    assert [row["scale_out"] for row in listed(capsys)] == [9, 3]
+    assert "older ones are left out: the newest 2 are shown" in said(capsys)
+    assert "left out" not in said(capsys, "--hours", "4.7")
+
+
 def test_what_was_only_advised_is_listed_and_what_was_held_is_not(
     store: StateStore, capsys: pytest.CaptureFixture[str]
 ) -> None:

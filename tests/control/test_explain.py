@@ -284,7 +284,7 @@ def test_an_old_decision_says_how_old_it_is_and_that_nobody_ticks(rig: Rig, stor
     found = explain(store, "orders")
     assert "No tick looked" not in render(found, now_s=rig.now_s + 60)
     text = render(found, now_s=rig.now_s + 3 * 3600)
-    assert "No tick looked at orders for 3 h: start perdix controller" in text
+    assert "No tick looked at orders for 3 h: does perdix controller run" in text
     assert "No tick looked" not in render(found, now_s=rig.now_s + 3 * 3600, freshness=Freshness(3_600.0))
 
 
@@ -292,7 +292,7 @@ def test_of_a_job_without_decisions_too_it_is_said_that_nobody_ticks(store: Stat
     blind = JobStatus("dark", Status.BLIND, START_S, "Blind: no lag.")
     store.journal.record_tick(Tick(START_S, START_S, "a", {}), [blind])
     found = explain(store, "dark")
-    assert "No tick looked at dark for 3 h: start perdix controller" in render(found, now_s=START_S + 3 * 3600)
+    assert "No tick looked at dark for 3 h: does perdix controller run" in render(found, now_s=START_S + 3 * 3600)
     assert "No tick looked" not in render(found, now_s=START_S + 60)
 
 

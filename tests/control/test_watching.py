@@ -409,7 +409,7 @@ def test_a_crash_soon_after_a_rescale_that_was_over_teaches_nothing_of_rescales(
 
 @pytest.mark.parametrize("in_one_look", [True, False])
 def test_a_crash_while_a_rescale_is_caught_up_with_is_no_part_of_its_downtime(*, in_one_look: bool) -> None:
-    """Seen in the storm (176401): of a rescale of 35 s two minutes were learnt, and idle workers were kept for them.
+    """Of a rescale of 35 s two minutes were learnt, and idle workers were kept for them.
 
     Asked at 6 s, it stands still until 40 s; it is not calm yet as it crashes at 120 s, up again at 200 s.
     """
@@ -418,13 +418,33 @@ def test_a_crash_while_a_rescale_is_caught_up_with_is_no_part_of_its_downtime(*,
     uptime = [100.0, *([NONE] * 7), *(5.0 * k for k in range(16)), *([NONE] * 16), *(5.0 * k for k in range(60))]
     last, whole = applied(6.0, from_scale_out=4, scale_out=2), window(course, uptime)
     whole.job_metrics["consumer_lag_records"] = np.where(whole.times_s < 300.0, 1_000.0, 0.0)
-    found = end_of(whole, last)
-    if in_one_look:
-        found = look(None, Normal(), Downtimes(), whole, last=last, objective_s=600.0)
+    at_once = look(None, Normal(), Downtimes(), whole, last=last, objective_s=600.0)
+    found = at_once if in_one_look else end_of(whole, last)
     assert found.outcome is not None
     assert found.outcome["downtime_s"] == pytest.approx(34.0, abs=5.0)
     assert found.outcome["recovery_s"] > 250.0, "it had caught up only then"
     assert found.downtimes == Downtimes().observed(4, 2, found.outcome["downtime_s"])
+
+
+def test_a_scale_in_that_leaves_a_job_overloaded_has_failed_also_where_its_uptime_goes_on() -> None:
+    """Instances that stay go on as they are, so that no uptime tells what was before the request and what after it."""
+    course = [[5.0, 5.0], *([[3.5, 3.5]] * 300)]
+    whole = window(course, [900.0 + 5.0 * k for k in range(301)])
+    whole.job_metrics["consumer_lag_records"] = np.maximum(np.cumsum(50.0 - 5.0 * np.array(course).sum(axis=1)), 0.0)
+    assert end_of(whole, applied(6.0, from_scale_out=4, scale_out=2)).failed_scale_in
+
+
+def test_a_rescale_that_comes_in_two_steps_is_not_over_with_the_first() -> None:
+    """Asked for six at 6 s: four come after 30 s and work for three minutes, then it stands still until six do."""
+    course = [[5.0, 5.0], *([[0.0, 0.0]] * 6), *([[6.0, 6.0]] * 34), *([[0.0, 0.0]] * 14), *([[9.0, 9.0]] * 30)]
+    course += [[5.0, 5.0]] * 40
+    uptime = [100.0, *([NONE] * 6), *(5.0 * k for k in range(34)), *([NONE] * 14), *(5.0 * k for k in range(70))]
+    whole = window(course, uptime)
+    whole.job_metrics["scale_out"][:] = np.where(whole.times_s < 206.0, 4.0, 6.0)
+    whole.job_metrics["consumer_lag_records"] = np.where(whole.times_s < 420.0, 1_000.0, 0.0)
+    found = end_of(whole, applied(6.0, from_scale_out=2, scale_out=6, reason=Reason.SCALE_OUT))
+    assert found.outcome is not None
+    assert found.outcome["downtime_s"] == pytest.approx(99.0, abs=8.0)
 
 
 def test_what_a_job_does_not_take_while_its_rescale_is_waited_for_is_no_downtime() -> None:

@@ -189,20 +189,35 @@ def test_the_downloaded_table_is_the_published_one(registry: Registry, publicati
     assert fleet[["job", "family", "state", "wape"]].equals(expected[["job", "family", "state", "wape"]])
 
 
-def test_a_home_that_is_moved_or_copied_takes_its_versions_along(
-    registry: Registry, publication, tmp_path: Path
+def test_a_home_that_is_moved_takes_its_versions_along(
+    registry: Registry, publication, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """MLflow keeps whole paths: a training in the new place would write to the old one, and remove what is there."""
-    home, moved, copied = tmp_path / "home", tmp_path / "moved", tmp_path / "copied"
+    """MLflow keeps whole paths: a training in the new place would write to the old one."""
+    home, moved = tmp_path / "home", tmp_path / "moved"
     registry.publish(publication())
     home.rename(moved)
-    shutil.copytree(moved, copied)
-    for place in (moved, copied):
-        there = prepare(Home(place))
-        assert there.download(FORECAST, 1, tmp_path / "fleet.parquet").exists()
-        there.publish(publication())
+    for _ in range(2):
+        there = prepare(Home(moved))
+    assert there.download(FORECAST, 1, tmp_path / "fleet.parquet").exists()
+    there.publish(publication())
     assert not home.exists()
-    assert [len([*place.rglob("artifacts/fleet.parquet")]) for place in (moved, copied)] == [2, 2]
+    assert len([*moved.rglob("artifacts/fleet.parquet")]) == 2
+    assert caplog.text.count(f"{home.as_uri()}/mlartifacts/ is not there any more") == 1
+
+
+def test_where_artifacts_are_is_left_alone_while_they_are_there(
+    registry: Registry, publication, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A copy of a home, or another one that shares its database, must not hide a champion from its owner."""
+    home, other = tmp_path / "home", tmp_path / "other"
+    registry.publish(publication())
+    shutil.copytree(home, other)
+    assert prepare(Home(other)).download(FORECAST, 1, tmp_path / "fleet.parquet").exists()
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{home / 'mlflow.db'}")
+    (tmp_path / "third").mkdir()
+    prepare(Home(tmp_path / "third"))
+    monkeypatch.delenv("MLFLOW_TRACKING_URI")
+    assert prepare(Home(home)).download(FORECAST, 1, tmp_path / "fleet.parquet").exists()
 
 
 def test_old_versions_are_removed_with_their_tables_but_for_those_in_use(

@@ -42,13 +42,25 @@ def test_a_line_end_behind_a_value_names_no_other_place(tmp_path: Path, monkeypa
 
 @pytest.mark.parametrize(
     "url",
-    ["sqlite://", "sqlite:///", "sqlite:///:memory:", "sqlite+pysqlite://", "sqlite:///file:any?mode=memory&uri=true"],
+    [
+        "sqlite://",
+        "sqlite:///",
+        "sqlite:///:memory:",
+        "sqlite+pysqlite://",
+        "sqlite:///file:any?mode=memory&uri=true",
+        "sqlite:///file::memory:?cache=shared&uri=true",
+    ],
 )
 def test_a_store_that_ends_with_its_process_is_refused(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A pause would be kept nowhere, and the controller would never hear of it."""
     monkeypatch.setenv("PERDIX_STATE_URL", url)
     with pytest.raises(SettingsError, match=r"PERDIX_STATE_URL: .* in memory.*sqlite:////absolute/file"):
         _ = Home.from_environment().state_url
+
+
+def test_a_file_is_no_store_in_memory_whatever_its_folders_are_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PERDIX_STATE_URL", "sqlite:////data/mode=memory/x.db")
+    assert Home.from_environment().state_url == "sqlite:////data/mode=memory/x.db"
 
 
 @pytest.mark.parametrize("value", ["~nobody-of-this-name/x", "a" * 300])

@@ -44,10 +44,13 @@ def test_the_kind_says_which_target_is_meant(tmp_path, target, meant):
         ("kind: flink", r"orders\.yaml:2: 'target.url' is missing"),
         ("kind: flink\nurl: http://h\nchekpoint: false", r"orders\.yaml:5: .* did you mean 'checkpoint'\?"),
         ("kind: flink\nurl: http://h\nname: orders", r"orders\.yaml:5: .* did you mean 'job_name'\?"),
-        ("kind: kubernetes\nname: Orders", r"orders\.yaml:4: 'target.name': write it in small letters, as in URLs"),
+        (
+            "kind: kubernetes\nname: Orders",
+            r"orders\.yaml:4: 'target.name': write it as in URLs",
+        ),
         (
             "kind: kubernetes\nname: x\nresource: Deployment",
-            r"orders\.yaml:5: 'target.resource': .* as in URLs: deploy",
+            r"orders\.yaml:5: 'target.resource': .* as in URLs, .*: deploy",
         ),
         ("kind: kubernetes\nname: x\napi_version: v1", r"orders\.yaml:5: 'target.api_version': .* group: apps/v1 "),
         ("url: http://h", r"orders\.yaml:3: unknown key 'target.url'; known keys: kind"),

@@ -326,9 +326,13 @@ class Ledger:
         since_s: float | None = None,
         until_s: float | None = None,
         states: Sequence[State] = (),
+        rescales: bool = False,
         limit: int = 100,
     ) -> list[Entry]:
-        """Return decisions, newest first, made within ``[since_s, until_s]``; of every job when ``job`` is ``None``."""
+        """Return decisions, newest first, made within ``[since_s, until_s]``; of every job when ``job`` is ``None``.
+
+        ``rescales``: only those for other workers than ran (:attr:`Intent.rescales`).
+        """
         query = sa.select(decisions).order_by(decisions.c.made_s.desc(), decisions.c.decision_id).limit(limit)
         if job is not None:
             query = query.where(decisions.c.job == job)
@@ -338,6 +342,9 @@ class Ledger:
             query = query.where(decisions.c.made_s <= until_s)
         if states:
             query = query.where(decisions.c.state.in_(states))
+        if rescales:
+            other_sizes = (decisions.c.mix != to_text({})) & (decisions.c.mix != decisions.c.from_mix)
+            query = query.where((decisions.c.scale_out != decisions.c.from_scale_out) | other_sizes)
         with self.transactions.reading() as connection:
             return [_entry(tuple(row)) for row in connection.execute(query)]
 
