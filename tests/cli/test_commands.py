@@ -344,6 +344,20 @@ def test_a_job_on_which_perdix_fails_is_not_listed_with_what_ran_before(command:
         store.forget(["ads"])
 
 
+@pytest.fixture
+def ads(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StateStore]:
+    """The store of a home with a job file ``ads``, of which nothing is left afterwards, at a wide terminal."""
+    wide(monkeypatch)
+    file = home / "jobs" / "ads.yaml"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("{}\n")
+    with closing(StateStore(Home(home).state_url)) as store:
+        yield store
+        store.journal.resume("ads")
+        store.forget(["ads", "ads/operators"])
+    file.unlink()
+
+
 def listed(command: Command, capsys: pytest.CaptureFixture[str], job: str) -> tuple[dict[str, Any], str]:
     """The row of a job as JSON, and all that is said to a person at a wide terminal, in one line."""
     (row,) = [row for row in command("jobs")["jobs"] if row["job"] == job]
@@ -353,57 +367,42 @@ def listed(command: Command, capsys: pytest.CaptureFixture[str], job: str) -> tu
 
 
 def test_a_list_of_jobs_says_since_when_nobody_looks_at_them(
-    command: Command, home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    command: Command, ads: StateStore, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A controller that died hours ago must not look like one that is content."""
     now_s = WallClock().now_s()
-    wide(monkeypatch)
-    with closing(StateStore(Home(home).state_url)) as store:
-        (home / "jobs").mkdir(parents=True, exist_ok=True)
-        (home / "jobs" / "ads.yaml").write_text("{}\n")
-        a_status(store, now_s - 3 * 3600.0, "ads", scale_out=6)
-        row, said = listed(command, capsys, "ads")
-        assert row["updated_s"] == now_s - 3 * 3600.0
-        assert "No tick looked at ads for 3 h: does perdix controller run" in said
-        a_status(store, now_s, "ads", scale_out=6)
-        assert "No tick" not in listed(command, capsys, "ads")[1]
-        a_status(store, now_s - 3 * 3600.0, "ads/operators")
-        assert "No tick" not in listed(command, capsys, "ads")[1]  # its loop may look once, and end
-        store.forget(["ads", "ads/operators"])
-        (home / "jobs" / "ads.yaml").unlink()
+    a_status(ads, now_s - 3 * 3600.0, "ads", scale_out=6)
+    row, sentence = listed(command, capsys, "ads")
+    assert row["updated_s"] == now_s - 3 * 3600.0
+    assert "No tick looked at ads for 3 h: does perdix controller run" in sentence
+    a_status(ads, now_s, "ads", scale_out=6)
+    assert "No tick" not in listed(command, capsys, "ads")[1]
+    a_status(ads, now_s - 3 * 3600.0, "ads/operators")
+    assert "No tick" not in listed(command, capsys, "ads")[1]  # its loop may look once, and end
 
 
 def test_what_is_advised_is_listed_beside_what_runs(
-    command: Command, home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    command: Command, ads: StateStore, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Who lets perdix only advise in its first week sees at a look where it would do otherwise."""
-    wide(monkeypatch)
-    with closing(StateStore(Home(home).state_url)) as store:
-        a_status(store, WallClock().now_s(), "ads", scale_out=6, advised=4)
-        row, said = listed(command, capsys, "ads")
-        assert (row["scale_out"], row["advised"]) == (6, 4)
-        assert "│ 6, 4 advised │" in said
-        store.forget(["ads"])
+    a_status(ads, WallClock().now_s(), "ads", scale_out=6, advised=4)
+    row, sentence = listed(command, capsys, "ads")
+    assert (row["scale_out"], row["advised"]) == (6, 4)
+    assert "│ 6, 4 advised │" in sentence
 
 
 def test_a_pause_is_listed_before_the_next_tick(
-    command: Command, home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    command: Command, ads: StateStore, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (home / "jobs").mkdir(parents=True, exist_ok=True)
-    (home / "jobs" / "ads.yaml").write_text("{}\n")
-    wide(monkeypatch)
-    with closing(StateStore(Home(home).state_url)) as store:
-        a_status(store, WallClock().now_s(), "ads", scale_out=6)
-        command("pause", "ads", "--for", "2h", "--why", "load test")
-        row, said = listed(command, capsys, "ads")
-        assert row["status"] == "acting"
-        assert re.fullmatch(r"by an operator until .* UTC \(load test\)", row["paused"])
-        assert "│ paused" in said
-        assert "Paused: by an operator until" in said
-        store.journal.resume("ads")
-        store.forget(["ads"])
-        assert listed(command, capsys, "ads")[0]["paused"] is None
-    (home / "jobs" / "ads.yaml").unlink()
+    a_status(ads, WallClock().now_s(), "ads", scale_out=6)
+    command("pause", "ads", "--for", "2h", "--why", "load test")
+    row, sentence = listed(command, capsys, "ads")
+    assert row["status"] == "acting"
+    assert re.fullmatch(r"by an operator until .* UTC \(load test\)", row["paused"])
+    assert "│ paused" in sentence
+    assert "Paused: by an operator until" in sentence
+    ads.journal.resume("ads")
+    assert listed(command, capsys, "ads")[0]["paused"] is None
 
 
 @pytest.mark.parametrize("name", ["capacity", "forecast"])
