@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
@@ -286,6 +287,14 @@ def test_an_old_decision_says_how_old_it_is_and_that_nobody_ticks(rig: Rig, stor
     text = render(found, now_s=rig.now_s + 3 * 3600)
     assert "No tick looked at orders for 3 h: does perdix controller run" in text
     assert "No tick looked" not in render(found, now_s=rig.now_s + 3 * 3600, freshness=Freshness(3_600.0))
+
+
+def test_the_command_that_shows_all_of_it_shows_the_same_decision(rig: Rig, store: StateStore) -> None:
+    (entry,) = store.ledger.decisions("orders", limit=1)
+    at_s = entry.intent.made_s + 59.999
+    text = render(explain(store, "orders", at_s), now_s=rig.now_s)
+    (hint,) = re.findall(r"--at (\S+) --verbose", text)
+    assert datetime.fromisoformat(hint).timestamp() == int(at_s), "its second is looked at to its end"
 
 
 def test_of_a_job_without_decisions_too_it_is_said_that_nobody_ticks(store: StateStore) -> None:

@@ -43,6 +43,8 @@ def test_a_job_that_is_down_is_blind_and_not_in_a_rescale_that_nobody_asked_for(
     assert report.decision is not None
     said = "The job restarts, or others rescale it: asked for 2 workers, got 2 workers."
     assert (report.decision.reason, report.decision.sentence) == (Reason.HOLD_UNSETTLED, said)
+    store.journal.pause("orders", rig.now_s + 3_600.0, rig.now_s, "maintenance")
+    assert rig.minutes(1)[-1].status is Status.PAUSED, "whoever paused it has it down on purpose"
 
 
 def test_a_refusing_target_is_asked_again_with_the_same_key_and_growing_pauses(store: StateStore) -> None:
