@@ -575,6 +575,7 @@ def test_the_version_is_that_of_the_installed_package() -> None:
 def test_a_configuration_that_is_not_there_is_refused(
     words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    wide(monkeypatch)
     monkeypatch.setenv("PERDIX_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("PERDIX_CONF", str(tmp_path / "cnof"))
     assert run_guarded(lambda: app(words, standalone_mode=False), known_errors) == 2
