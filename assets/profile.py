@@ -14,7 +14,7 @@ import dagster as dg
 import numpy as np
 from pydantic import Field
 
-from perdix.assets.measured_jobs import each_measured
+from perdix.assets.measured_jobs import each_measured, measured_spec
 from perdix.assets.metadata import picture, records
 from perdix.assets.partitions import one_run, stream_jobs
 from perdix.assets.resources import Workspace
@@ -69,6 +69,7 @@ class ProfileConfig(dg.Config):
     backfill_policy=one_run,
     kinds={"parquet"},
     pool="profiling",
+    check_specs=[measured_spec("profiles")],
     description="Latency and highest rate of some scale-outs at rising rates, and how long a failure stops the job.",
 )
 def profiles(context: dg.AssetExecutionContext, workspace: Workspace, config: ProfileConfig) -> dg.MaterializeResult:

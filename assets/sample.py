@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 from pydantic import Field
 
-from perdix.assets.measured_jobs import each_measured
+from perdix.assets.measured_jobs import each_measured, measured_spec
 from perdix.assets.metadata import picture, records
 from perdix.assets.partitions import one_run, stream_jobs
 from perdix.assets.resources import Workspace
@@ -68,6 +68,7 @@ class Sampled:
     backfill_policy=one_run,
     kinds={"parquet"},
     pool="profiling",
+    check_specs=[measured_spec("operator_samples")],
     description="What instances of some sizes (cores, memory) process at most, sampled beside the normal instances.",
 )
 def operator_samples(

@@ -16,6 +16,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from perdix.models.registry.errors import NotRegistered, RegistryError, RegistryUnavailable, StoreAway
 
+_log = logging.getLogger(__name__)
 # MLflow's own defaults are 120 s and 7 retries: the control loop would hang for minutes on a dead server.
 _ENVIRONMENT = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -53,9 +54,6 @@ def client(tracking_uri: str) -> Any:
 def is_server(tracking_uri: str) -> bool:
     """Return whether the URI names an MLflow server rather than a database."""
     return urlsplit(tracking_uri).scheme in ("http", "https")
-
-
-_log = logging.getLogger(__name__)
 
 
 def sqlite_file(tracking_uri: str) -> Path | None:

@@ -69,6 +69,7 @@ def _show(rows: Sequence[Row], now_s: float) -> None:
         [[row["job"], _status(row), *of_it, _why(row)] for row, of_it in zip(rows, cells, strict=True)],
     )
     freshness = Freshness(load_product_settings().control.tick_interval_s)
+    # JOB/operators has no file, and its loop may look once and end
     looked_s = {row["job"]: row["updated_s"] for row in rows if row["updated_s"] is not None and row["configured"]}
     silent = [name for name, at_s in looked_s.items() if freshness.is_silent(at_s, now_s)]
     if silent:

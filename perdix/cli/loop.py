@@ -141,7 +141,8 @@ class Log:
         """Say how a tick went, what is new of the jobs, and what it could not have, such as MLflow."""
         from perdix.control.news import news_of, stands_of
 
-        news, self._stands = news_of(report, self._stands), stands_of(report, self._stands)
+        before, self._stands = self._stands, stands_of(report, self._stands)
+        news = news_of(report, self._stands, before)
         if self._as_json:
             line = {"started_s": report.started_s, **report.summary(), "news": [asdict(each) for each in news]}
             emit_line("perdix.controller/1", line)

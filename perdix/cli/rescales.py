@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -31,7 +31,7 @@ def rescales(
     Example: perdix rescales ads --hours 12
     """
     from perdix.control.clock import WallClock
-    from perdix.control.explain import RESCALES
+    from perdix.control.explain import RESCALES, decision_of
     from perdix.control.state.ledger import State
 
     now_s = WallClock().now_s()
@@ -39,41 +39,14 @@ def rescales(
     with state() as store:
         if job is not None:
             files = usable_files(but=job)
-            known(
-                job,
-                {*store.journal.statuses(), *files.jobs, *files.faults},
-                "job",
-                "no tick has been made yet: perdix tick",
-            )
+            names = {*store.journal.statuses(), *files.jobs, *files.faults}
+            known(job, names, "job", "no tick has been made yet: perdix tick")
         states = (*RESCALES, State.ADVISED)
         found = store.ledger.decisions(job, since_s=since_s, until_s=now_s, states=states, rescales=True, limit=MOST)
     made = found[::-1]
-    document = {"since_s": since_s, "until_s": now_s, "cut": len(found) == MOST, "rescales": list(map(_row, made))}
+    rows = [{"job": entry.intent.job, **decision_of(entry, account=False)} for entry in made]
+    document = {"since_s": since_s, "until_s": now_s, "cut": len(found) == MOST, "rescales": rows}
     emit("perdix.rescales/1", document, as_json=as_json, show=lambda: _show(made, hours, cut=len(found) == MOST))
-
-
-def _row(entry: Entry) -> dict[str, Any]:
-    intent = entry.intent
-    return {
-        "job": intent.job,
-        "made_s": intent.made_s,
-        "last_s": entry.seen_s,
-        "from_scale_out": intent.from_scale_out,
-        "scale_out": intent.scale_out,
-        "from_mix": dict(intent.from_mix),
-        "mix": dict(intent.mix),
-        "policy": intent.policy,
-        "reason": intent.reason,
-        "sentence": intent.sentence,
-        "state": entry.state,
-        "attempts": entry.attempts,
-        "applied_s": entry.applied_s,
-        "closed_s": entry.closed_s,
-        "error": entry.error,
-        "predicted_recovery_s": intent.predicted_recovery_s,
-        "observed_recovery_s": entry.observed_recovery_s,
-        "decision_id": entry.decision_id,
-    }
 
 
 def _show(made: Sequence[Entry], hours: float, *, cut: bool) -> None:

@@ -49,10 +49,10 @@ class Explanation:
             "at_s": self.at_s,
             "status": None if self.status is None else {"status": self.status.status, "sentence": self.status.sentence},
             "paused_until_s": None if self.pause is None else self.pause.until_s,
-            "decision": None if self.entry is None else _decision(self.entry),
+            "decision": None if self.entry is None else decision_of(self.entry),
             "forecast_wape": None if self.score is None else self.score.wape,
             "recent_wape": [{"origin_s": forecast.origin_s, "wape": forecast.wape} for forecast in self.recent],
-            "last_rescale": None if self.last_rescale is None else _decision(self.last_rescale),
+            "last_rescale": None if self.last_rescale is None else decision_of(self.last_rescale),
         }
 
 
@@ -98,7 +98,8 @@ def _score_of(store: StateStore, job: str, entry: Entry | None) -> Score | None:
     return next(iter(store.learned.scores(job, since_s=origin_s, until_s=origin_s, limit=1)), None)
 
 
-def _decision(entry: Entry) -> dict[str, Any]:
+def decision_of(entry: Entry, *, account: bool = True) -> dict[str, Any]:
+    """Return a decision and what came of it as JSON-serialisable values; ``account``: with all that it rests on."""
     intent = entry.intent
     return {
         "decision_id": entry.decision_id,
@@ -116,7 +117,7 @@ def _decision(entry: Entry) -> dict[str, Any]:
         "sentence": intent.sentence,
         "act": intent.act,
         "versions": dict(intent.versions),
-        **dict(intent.explanation),
+        **(intent.explanation if account else {}),
         "state": entry.state.value,
         "attempts": entry.attempts,
         "applied_s": entry.applied_s,

@@ -20,6 +20,7 @@ from perdix.settings.moments import in_utc
 
 Document = Mapping[str, Any]
 ROWS: Final = 5  # of the short table: sizes around the one that is wanted
+EACH_MINUTE: Final = Freshness()
 LATELY_S: Final = 3_600.0  # values that were rejected before are left to the long text
 
 
@@ -28,7 +29,7 @@ def render(
     *,
     verbose: bool = False,
     now_s: float | None = None,
-    freshness: Freshness = Freshness(),  # noqa: B008 - frozen
+    freshness: Freshness = EACH_MINUTE,
 ) -> str:
     """Return the explanation as lines of plain text; no colours, no width assumed.
 
@@ -39,7 +40,7 @@ def render(
     entry = explanation.entry
     lines = _lines(explanation) if verbose or entry is None else _short(explanation, entry, now_s)
     silent = _silent(explanation, now_s, freshness)
-    return "\n".join((*lines, silent) if silent else lines)
+    return "\n".join((silent, *lines) if silent else lines)
 
 
 def _short(explanation: Explanation, entry: Entry, now_s: float | None) -> Iterator[str]:

@@ -57,16 +57,17 @@ def stands_of(report: FleetReport, before: Mapping[str, Stand]) -> dict[str, Sta
     return stands
 
 
-def news_of(report: FleetReport, before: Mapping[str, Stand]) -> tuple[News, ...]:
+def news_of(report: FleetReport, stands: Mapping[str, Stand], before: Mapping[str, Stand]) -> tuple[News, ...]:
     """Return what happened between perdix and targets, and which jobs stand otherwise than ``before``.
 
     Jobs of which the same is new are together.
 
-    ``before``: :func:`stands_of` the tick before; of a job that is not there only what is not usual is news.
+    ``stands``, ``before``: :func:`stands_of` the tick, and the one before; of a job that is not in the latter only what
+    is not usual is news.
     """
     standing = report.standing
     alike = defaultdict[tuple[Status, int | None, Event, str], list[str]](list)
-    for name, stand in sorted(stands_of(report, before).items()):
+    for name, stand in sorted(stands.items()):
         event = report.reports[name].event if name in report.reports else Event.NOTHING
         as_before = stand == before[name] if name in before else stand in _AS_USUAL
         if not as_before or event not in _NO_NEWS:

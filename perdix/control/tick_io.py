@@ -120,8 +120,8 @@ class TickReport:
     def job_status(self, now_s: float) -> JobStatus:
         """Return the status that the journal keeps."""
         details: dict[str, Any] = {"event": self.event, "scale_out": self.running, "wanted": self.wanted}
-        details["advised"] = self.advised
         details |= {
+            "advised": self.advised,
             "wape": self.wape,
             "horizon_wape": self.horizon_wape,
             "notes": list(self.notes),

@@ -117,7 +117,10 @@ def test_several_jobs_have_a_page_and_a_profile_each(run: Run) -> None:
 def test_a_job_that_cannot_be_profiled_fails_alone_and_its_page_says_why(run: Run) -> None:
     """A running job takes hours: those after one without a twin, or a file, must not wait for the next run."""
     (run.workspace.conf_folder() / "twins" / "orders.yaml").unlink()
-    assert run.go(("orders", "returns"), fail=False).success
+    result = run.go(("orders", "returns"), fail=False)
+    assert result.success
+    (check,) = result.get_asset_check_evaluations()[-1:]
+    assert (check.check_name, check.passed, [*check.metadata]) == ("every_job_was_measured", False, ["orders"])
     assert "there is no twin 'orders'" in run.metadata("orders")["error"]
     assert newest_profile(run.home.profiles, "returns") is not None
     assert "error" not in run.metadata("returns")

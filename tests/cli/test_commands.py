@@ -13,7 +13,6 @@ from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -27,8 +26,6 @@ from perdix.cli.main import app
 from perdix.cli.output import UserError, run_guarded
 from perdix.control import explain
 from perdix.control.champions import Champions
-from perdix.control.clock import WallClock
-from perdix.control.state.journal import JobStatus, Status, Tick
 from perdix.control.state.schema import StateError
 from perdix.control.state.store import StateStore
 from perdix.models.registry import FORECAST, Fleet, FleetVersion, Registry, RegistryUnavailable
@@ -37,7 +34,6 @@ from perdix.settings.home import Home
 from perdix.targets.flink.cluster import COOLDOWN, SCHEDULER
 from perdix.telemetry.lake import Lake
 from tests.cli.width import wide
-from tests.control.published import a_status
 from tests.targets.flink_api import FlinkCluster, a_job
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "json.md"
@@ -332,77 +328,6 @@ def test_who_asks_by_the_second_minute_hour_or_day_is_answered_what_was_decided_
     said = json.loads(capsys.readouterr().out)
     assert said["at_s"] == pytest.approx(datetime.fromisoformat(f"2026-01-31T{until}+00:00").timestamp(), abs=1e-6)
     file.unlink()
-
-
-def test_a_job_on_which_perdix_fails_is_not_listed_with_what_ran_before(command: Command, home: Path) -> None:
-    with closing(StateStore(Home(home).state_url)) as store:
-        a_status(store, 1_760_000_000.0, "ads", scale_out=6, wape=0.1)
-        broken = JobStatus("ads", Status.BROKEN, 1_760_000_060.0, "ValueError: a defect")
-        store.journal.record_tick(Tick(1_760_000_060.0, 1_760_000_060.0, "a", {}), [broken])
-        (row,) = [row for row in command("jobs")["jobs"] if row["job"] == "ads"]
-        assert (row["status"], row["scale_out"], row["wape"]) == ("broken", None, None)
-        store.forget(["ads"])
-
-
-@pytest.fixture
-def ads(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StateStore]:
-    """The store of a home with a job file ``ads``, of which nothing is left afterwards, at a wide terminal."""
-    wide(monkeypatch)
-    file = home / "jobs" / "ads.yaml"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text("{}\n")
-    with closing(StateStore(Home(home).state_url)) as store:
-        yield store
-        store.journal.resume("ads")
-        store.forget(["ads", "ads/operators"])
-    file.unlink()
-
-
-def listed(command: Command, capsys: pytest.CaptureFixture[str], job: str) -> tuple[dict[str, Any], str]:
-    """The row of a job as JSON, and all that is said to a person at a wide terminal, in one line."""
-    (row,) = [row for row in command("jobs")["jobs"] if row["job"] == job]
-    capsys.readouterr()
-    app(["jobs"], standalone_mode=False)
-    return row, " ".join(capsys.readouterr().out.split())
-
-
-def test_a_list_of_jobs_says_since_when_nobody_looks_at_them(
-    command: Command, ads: StateStore, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A controller that died hours ago must not look like one that is content."""
-    now_s = WallClock().now_s()
-    a_status(ads, now_s - 3 * 3600.0, "ads", scale_out=6)
-    row, sentence = listed(command, capsys, "ads")
-    assert row["updated_s"] == now_s - 3 * 3600.0
-    assert "No tick looked at ads for 3 h: does perdix controller run" in sentence
-    a_status(ads, now_s, "ads", scale_out=6)
-    assert "No tick" not in listed(command, capsys, "ads")[1]
-    a_status(ads, now_s - 3 * 3600.0, "ads/operators")
-    assert "No tick" not in listed(command, capsys, "ads")[1]  # its loop may look once, and end
-
-
-def test_what_is_advised_is_listed_beside_what_runs(
-    command: Command, ads: StateStore, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Who lets perdix only advise in its first week sees at a look where it would do otherwise."""
-    a_status(ads, WallClock().now_s(), "ads", scale_out=6, advised=4)
-    row, sentence = listed(command, capsys, "ads")
-    assert (row["scale_out"], row["advised"]) == (6, 4)
-    assert "│ 6, 4 advised │" in sentence
-
-
-def test_a_pause_is_listed_before_the_next_tick(
-    command: Command, ads: StateStore, capsys: pytest.CaptureFixture[str]
-) -> None:
-    a_status(ads, WallClock().now_s(), "ads", scale_out=6)
-    command("pause", "ads", "--for", "2h", "--why", "load test")
-    row, sentence = listed(command, capsys, "ads")
-    assert row["status"] == "acting"
-    assert re.fullmatch(r"by an operator until .* UTC \(load test\)", row["paused"])
-    assert "│ paused" in sentence
-    assert "Paused: by an operator until" in sentence
-    ads.journal.resume("ads")
-    assert listed(command, capsys, "ads")[0]["paused"] is None
 
 
 @pytest.mark.parametrize("name", ["capacity", "forecast"])

@@ -41,7 +41,7 @@ def listed(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[str
     return rows
 
 
-def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     app(["rescales", *arguments], standalone_mode=False)
     return " ".join(capsys.readouterr().out.split())
 
@@ -59,13 +59,13 @@ def test_what_came_of_each_is_said_and_the_oldest_is_first(
     first, second = listed(capsys)
     assert (first["scale_out"], first["state"], first["observed_recovery_s"]) == (5, "confirmed", 120.0)
     assert (second["scale_out"], second["state"], second["error"]) == (7, "failed", "422: no room")
-    text = said(capsys)
+    text = printed(capsys)
     assert "│ 3 to 5 workers │ confirmed │ 5 do. Caught up after 120 s, 90 s had been predicted. │" in text
     assert "│ 3 to 7 workers │ failed │ 7 do. 422: no room. │" in text
     assert "2 rescales of 1 job in 24 h: 1 confirmed, 1 failed" in text
 
 
-def test_what_changes_nothing_hides_no_rescale_and_what_is_left_out_is_said(
+def test_what_changes_nothing_hides_no_rescale_and_what_is_left_out_is_printed(
     store: StateStore, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("perdix.cli.rescales.MOST", 2)
@@ -75,8 +75,8 @@ def test_what_changes_nothing_hides_no_rescale_and_what_is_left_out_is_said(
     for k in range(4):
         store.ledger.record(intent(4.0 - k, "orders", act=False, workers=3))
     assert [row["scale_out"] for row in listed(capsys)] == [9, 3]
-    assert "older ones are left out: the newest 2 are shown" in said(capsys)
-    assert "left out" not in said(capsys, "--hours", "4.7")
+    assert "older ones are left out: the newest 2 are shown" in printed(capsys)
+    assert "left out" not in printed(capsys, "--hours", "4.7")
 
 
 def test_what_was_only_advised_is_listed_and_what_was_held_is_not(
@@ -97,6 +97,6 @@ def test_only_the_hours_and_the_job_that_are_asked_for_are_listed(
     assert [row["scale_out"] for row in listed(capsys, "ads", "--hours", "4")] == [6]
     assert len(listed(capsys)) == 2
     assert len(listed(capsys, "--hours", "40")) == 3
-    assert said(capsys, "--hours", "0.5") == "0 rescales of 0 jobs in 0.5 h: none"
+    assert printed(capsys, "--hours", "0.5") == "0 rescales of 0 jobs in 0.5 h: none"
     with pytest.raises(UserError, match="job 'adds' is not known; did you mean 'ads'"):
         listed(capsys, "adds")

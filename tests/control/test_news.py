@@ -1,13 +1,19 @@
 """What a log says of a tick: what was done to targets, and which jobs stand otherwise than before."""
 
+from collections.abc import Mapping
 from typing import Any
 
+from perdix.control import news
 from perdix.control.fleet_report import FleetReport
-from perdix.control.news import news_of, stands_of
+from perdix.control.news import News, Stand, stands_of
 from perdix.control.reconcile import Event
 from perdix.control.state.journal import JobStatus, Status
 from perdix.control.tick_io import TickReport
 from perdix.policies.contract import Decision, Reason
+
+
+def news_of(report: FleetReport, before: Mapping[str, Stand]) -> tuple[News, ...]:
+    return news.news_of(report, stands_of(report, before), before)
 
 
 def stood(status: Status = Status.ACTING, sentence: str = "4 workers do.", **more: Any) -> TickReport:
