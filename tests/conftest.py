@@ -6,6 +6,7 @@ import functools
 import gc
 import os
 import shutil
+import signal
 import sqlite3
 import sys
 from collections.abc import Callable, Generator, Iterator
@@ -55,12 +56,17 @@ if _is_fit(_MEMORY):  # where pytest makes its folders: a new state store takes 
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """In a worker of ``make test``: let it look started as ``python -m pytest`` is.
+    """Let processes look started as ``python -m pytest`` in the foreground is.
 
-    pyspark.sql.connect ends a process whose main module has neither file nor specification, and a worker's has none.
+    pyspark.sql.connect ends a process whose main module has neither file nor specification, and that of a worker of
+    ``make test`` has none.
     """
     if hasattr(config, "workerinput"):
         sys.modules["__main__"].__spec__ = find_spec("pytest.__main__")
+    # A shell lets its background jobs ignore Ctrl-C. Dagster treats SIGTERM likewise, and what tests start inherits it:
+    # then each process that is asked to end is waited for.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(wrapper=True)

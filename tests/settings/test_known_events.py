@@ -155,21 +155,21 @@ def test_a_cron_that_comes_once_in_decades_costs_nothing() -> None:
     assert time.perf_counter() - began < 1.0
 
 
-def test_ten_thousand_events_cost_little_per_look() -> None:
+def test_thousands_of_events_cost_little_per_look() -> None:
     zones = ("UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata")
     events = {
         f"event-{k}": KnownEvent.model_validate(
             {"cron": f"{k % 60} {k % 24} * * *", "timezone": zones[k % 4], "lasts": "20m", "factor": 2}
         )
-        for k in range(10_000)
+        for k in range(2_000)
     }
     calendar = StreamJob(name="orders", events=events).calendar
     begin = at("2026-03-28T23:00:00+00:00")
-    assert len(calendar.starting(begin, begin + 24 * HOUR_S)) == pytest.approx(10_000, rel=0.1)
+    assert len(calendar.starting(begin, begin + 24 * HOUR_S)) == pytest.approx(2_000, rel=0.1)
     began = time.perf_counter()
     for k in range(60):
         calendar.starting(begin + 60 * k, begin + 60 * k + 900)
-    assert (time.perf_counter() - began) / 60 < 0.02
+    assert (time.perf_counter() - began) / 60 < 0.01
 
 
 def test_a_job_whose_calendar_was_looked_at_can_be_copied_and_sent_to_another_process() -> None:
