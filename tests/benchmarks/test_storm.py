@@ -16,7 +16,7 @@ from benchmarks.storm.climate import END_MIN, IDLE_MIN, START_S, STEADY, STORM_M
 from benchmarks.storm.crashes import crashes
 from benchmarks.storm.disk import Disk
 from benchmarks.storm.episodes import Episode, Player, episode
-from benchmarks.storm.faults import ODD_ANSWERS, Fault
+from benchmarks.storm.faults import ODD_ANSWERS, UNREACHABLE, Fault
 from benchmarks.storm.flink_face import CHECKPOINTS
 from benchmarks.storm.network import Request, Response, simulated
 from benchmarks.storm.oracles.judge import Violation
@@ -28,7 +28,7 @@ from benchmarks.storm.servers import Servers
 from benchmarks.storm.soak import EVERY, FLAT_MIB, steady
 from benchmarks.storm.weather import quiet_since
 from benchmarks.storm.world import World
-from perdix.control.sources import LiveSource, Reading
+from perdix.control.sources import LiveSource, Reading, SourceError
 from perdix.control.state.ledger import Entry, Intent, State
 from perdix.policies.contract import Reason
 from perdix.settings.targets import KubernetesSettings, TwinSettings
@@ -382,6 +382,19 @@ def test_no_answer_about_one_job_costs_another_of_the_same_server_its_metrics(wh
         )
     assert isinstance(found["job-1"], Reading)
     assert found["job-1"].window.job_metric(WORKLOAD.name)[-1] > 0.0
+
+
+def test_an_answer_in_odd_words_hides_no_server_that_cannot_be_reached(tmp_path: Path):
+    """On seed 176601 a job was served well while its server was taken to be unreachable."""
+    odd = Fault("prometheus oddity", "job-0", 0, 30, what="warned")
+    gone = Fault("no metrics", "job-0", 5, 20, what=UNREACHABLE)
+    world = World(places(12, tmp_path), (odd, gone), tmp_path)
+    world.weather.now_s = START_S + 600.0
+    with simulated(world.prometheus.answer):
+        live = LiveSource(connected_in(lambda _: None))
+        (job, _) = world.hosts.files.jobs
+        found = live.read_jobs([(job, world.weather.now_s - 300.0)], world.weather.now_s)
+    assert isinstance(found["job-0"], SourceError)
 
 
 def test_a_controller_that_stands_still_at_the_end_of_a_fault_is_not_awake_yet():
