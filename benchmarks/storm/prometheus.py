@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -134,11 +135,16 @@ class PrometheusServer:
                     raise SilenceError
             case "prometheus status":
                 return Response.of(int(fault.amount), {"status": "error", "errorType": "storm", "error": "refused"})
-            case "query refused" if RAW[fault.what] in query:
+            case "query refused" if _asks_for(RAW[fault.what], query):
                 return refused()
             case "prometheus garbage" | "prometheus oddity":
                 return odd(fault.what, right)
         return None
+
+
+def _asks_for(metric: str, query: str) -> bool:
+    """Whether a query asks for a raw metric, by its name or by an expression for several names."""
+    return metric in query or any(re.fullmatch(names, metric) for names in re.findall(r'__name__=~"([^"]*)"', query))
 
 
 def refused() -> Response:

@@ -32,7 +32,7 @@ from perdix.control.sources import LiveSource, Reading, SourceError
 from perdix.control.state.ledger import Entry, Intent, State
 from perdix.policies.contract import Reason
 from perdix.settings.targets import KubernetesSettings, TwinSettings
-from perdix.telemetry.metrics import SCALE_OUT, THROUGHPUT, WORKLOAD
+from perdix.telemetry.metrics import CPU, LAG, LATENCY, SCALE_OUT, THROUGHPUT, UPTIME, WORKLOAD, Metric
 
 SLICE = frozenset(
     {"refused", "status", "lost answer", "slow", "no metrics", "crash", "restart", "down", "registry gone"}
@@ -382,6 +382,19 @@ def test_no_answer_about_one_job_costs_another_of_the_same_server_its_metrics(wh
         )
     assert isinstance(found["job-1"], Reading)
     assert found["job-1"].window.job_metric(WORKLOAD.name)[-1] > 0.0
+
+
+@pytest.mark.parametrize("metric", [WORKLOAD, THROUGHPUT, CPU, LAG, UPTIME, LATENCY])
+def test_a_query_that_is_refused_shows_nothing_of_its_metric(metric: Metric, tmp_path: Path):
+    """On seed 176601 the workload was read all the same, by its query for several names."""
+    world = World(places(12, tmp_path), (Fault("query refused", "job-0", 0, 20, what=metric.name),), tmp_path)
+    world.weather.now_s = START_S + 600.0
+    (job, _) = world.hosts.files.jobs
+    with simulated(world.prometheus.answer):
+        found = LiveSource().read_jobs([(job, world.weather.now_s - 300.0)], world.weather.now_s)
+    window = found["job-0"].window
+    assert window.missing(metric.name).all()
+    assert not window.missing((WORKLOAD if metric is CPU else CPU).name).all()
 
 
 def test_an_answer_in_odd_words_hides_no_server_that_cannot_be_reached(tmp_path: Path):
