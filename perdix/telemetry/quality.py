@@ -3,6 +3,7 @@
 Belongs here: staleness, coverage, clock skew, missing workers. Does not belong here: what to do about it (``control``).
 """
 
+import math
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -66,7 +67,7 @@ def assess(
     missing = _missing_workers(window, silent)
     reporting = len(window.workers) - len(silent)
     problems = [
-        f"{name} covers {coverage[name]:.0%} of the window, {least:.0%} is needed"
+        f"{name} covers {math.floor(100.0 * coverage[name])}% of the window, {least:.0%} is needed"
         for name, least in needed.items()
         if 0 < coverage[name] < least
     ]
@@ -92,7 +93,7 @@ def assess(
 def _staleness(age_s: float, allowed_s: float) -> list[str]:
     if np.isinf(age_s):
         return ["no sample at all"]
-    return [f"newest sample is {age_s:.0f} s old, {allowed_s:.0f} s are allowed"] if age_s > allowed_s else []
+    return [f"newest sample is {math.ceil(age_s)} s old, {allowed_s:.0f} s are allowed"] if age_s > allowed_s else []
 
 
 def _stale_metrics(

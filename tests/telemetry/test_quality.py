@@ -74,7 +74,13 @@ def test_thin_coverage_makes_no_decision_but_is_not_blindness():
     assert not quality.ok
     assert not quality.blind
     assert quality.coverage["throughput_per_s"] == pytest.approx(40 / 60)
-    assert quality.problems == ("throughput_per_s covers 67% of the window, 80% is needed",)
+    assert quality.problems == ("throughput_per_s covers 66% of the window, 80% is needed",)
+
+
+def test_what_falls_a_little_short_is_not_rounded_to_what_is_asked_for():
+    quality = assess(window(n=1_000, throughput_per_s=lost(slice(400, 602))), NOW, 15)
+    assert quality.problems == ("throughput_per_s covers 79% of the window, 80% is needed",)
+    assert assess(window(newest=NOW - 30.2), NOW, 15).problems == ("newest sample is 31 s old, 30 s are allowed",)
 
 
 def test_a_worker_that_joins_in_the_window_is_no_gap():
