@@ -9,7 +9,7 @@ MASK = "***"
 SHORTEST = 4  # a shorter one would be found in every second word
 _USERINFO = re.compile(r"(?<=//)[^\s/@'\"]*:[^\s'\"]*@(?=[^\s/@'\"])")  # a password may hold '/', '@' and ':'
 _NO_PORT = re.compile(r"(?<=//)([^\s/@:'\"\[]*):(?!\d+\b)[^\s'\"]+")  # of an address that lost its '@'
-_USER = re.compile(r"((?:\w+:)?//)?[^\s'\"]*@")
+_USER = re.compile(r"((?:\w+:)?//)?[^\s'\"]+@")
 _QUERY = re.compile(r"(://[^\s'\"?]*\?)[^\s'\"]+")
 _CREDENTIALS = re.compile(r"\b(Bearer|Basic)(\s+|%20)[\w.~+/=-]{4,}", re.IGNORECASE)
 _NAMED = re.compile(r"token|password|passwd|secret|credential|api_?key", re.IGNORECASE)

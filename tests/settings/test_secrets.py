@@ -51,6 +51,11 @@ def test_what_a_client_sent_is_masked_wherever_it_comes_back() -> None:
 
 def test_a_user_is_cut_off_an_address_that_is_no_url() -> None:
     assert without_user("me:s3cr3t@prom") == "***@prom"
+    assert without_user("http://me:s3@cr3t@prom") == "http://***@prom"
+
+
+def test_what_begins_with_an_at_sign_names_no_user() -> None:
+    assert without_user("@daily") == "@daily"
 
 
 @given(st.text())
