@@ -116,7 +116,8 @@ def scan(
 
     asked_prices = AskedPrices(prices, instance_type, worker_cpu, worker_memory_mb, None)
     asked_prices.check(worker_price)
-    outputs = Outputs(_writable("--csv", csv_file), _writable("--html", html_file), write, webhook_of(webhook))
+    _check_places(csv_file, html_file, write)
+    outputs = Outputs(csv_file, html_file, write, webhook_of(webhook))
     access = access_of(url, token_file=token_file, token_env=token_env, ca_file=ca_file, verify_tls=verify_tls)
     wanted = Wanted(access, WallClock().now_s(), days, latency_ms, error_budget)
     found = _scanned(wanted, set(job or ()), _price_of(asked_prices, worker_price), processes, thorough=thorough)
@@ -180,12 +181,16 @@ def _noting(problems: list[str]) -> Iterator[None]:
         problems.append(str(error))
 
 
-def _writable(option: str, path: Path | None) -> Path | None:
-    """Return a path whose folder is there: what cannot be written must not be found out after a minute."""
-    if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
-        what = "is a folder" if path.is_dir() else f"its folder {path.absolute().parent} is not there"
-        raise UserError(f"{option} {path}: {what}; name another file")
-    return path
+def _check_places(csv: Path | None, html: Path | None, jobs: Path | None) -> None:
+    """Raise ``UserError`` for what cannot be written: that must not be found out after a minute."""
+    for option, path in (("--csv", csv), ("--html", html)):
+        if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
+            what = "is a folder" if path.is_dir() else f"its folder {path.absolute().parent} is not there"
+            raise UserError(f"{option} {path}: {what}; name another file")
+    if csv is not None and html is not None and csv.resolve() == html.resolve():
+        raise UserError(f"--csv and --html name one file, {html}; name another for one of them")
+    if jobs is not None and jobs.is_file():
+        raise UserError(f"--write {jobs}: is a file; name a folder, such as conf/jobs")
 
 
 def _price_of(prices: AskedPrices, worker_price: float | None) -> PriceOf:

@@ -148,6 +148,18 @@ def test_what_cannot_be_written_is_told_before_the_work(capsys):
     assert "its folder" in refused("http://127.0.0.1:9", "--html", "/no/such/folder/t.html", capsys=capsys)
 
 
+def test_a_page_takes_no_place_of_a_table(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    both = ("--csv", "savings", "--html", str(tmp_path / "savings"))
+    assert "--csv and --html name one file" in refused("http://127.0.0.1:9", *both, capsys=capsys)
+
+
+def test_job_files_go_into_no_file(tmp_path, capsys):
+    (tmp_path / "ads.yaml").touch()
+    said = refused("http://127.0.0.1:9", "--write", str(tmp_path / "ads.yaml"), capsys=capsys)
+    assert "ads.yaml: is a file; name a folder" in said
+
+
 def test_a_table_that_cannot_be_written_keeps_no_page_from_being_written(tmp_path):
     access = HttpAccess.model_validate({"url": "http://prometheus:9090"})
     found = Scan(Wanted(access, 1e9, 1.0), (), None, (), 1.0)
