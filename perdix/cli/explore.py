@@ -220,11 +220,11 @@ def explain(
     from perdix.control.clock import WallClock
     from perdix.control.explain import explain as explained
     from perdix.control.explain_text import render
-    from perdix.control.freshness import Freshness
+    from perdix.control.freshness import freshness_of
 
     at_s, now_s = _moment(at) if at else None, WallClock().now_s()
-    freshness = Freshness(load_product_settings().control.tick_interval_s)
     with state() as store:
+        freshness = freshness_of(store.journal, load_product_settings().control.tick_interval_s)
         files = usable_files(but=job)
         known(job, {*store.journal.statuses(), *files.jobs}, "job", "no tick has been made yet: perdix tick", files)
         if job in files.faults:

@@ -11,6 +11,7 @@ from perdix.settings.home import job_file_to_write
 from perdix.settings.product import load_product_settings
 
 if TYPE_CHECKING:
+    from perdix.control.freshness import Freshness
     from perdix.control.state.journal import JobStatus
 
 Row = Mapping[str, Any]
@@ -22,6 +23,7 @@ def jobs(as_json: JsonOption = False) -> None:
     Example: perdix jobs --json
     """
     from perdix.control.clock import WallClock
+    from perdix.control.freshness import freshness_of
     from perdix.control.pausing import why_paused
 
     files, ingested, now_s = usable_files(), set(lake().jobs("samples")), WallClock().now_s()
@@ -32,6 +34,7 @@ def jobs(as_json: JsonOption = False) -> None:
             if files.names is None or name.partition("/")[0] in files.names  # JOB/operators goes with its job's file
         }
         pauses = opened.journal.pauses(now_s)
+        freshness = freshness_of(opened.journal, load_product_settings().control.tick_interval_s)
     rows = [
         {
             "job": name,
@@ -44,7 +47,7 @@ def jobs(as_json: JsonOption = False) -> None:
         }
         for name in sorted({*files.jobs, *files.faults, *ingested, *statuses})
     ]
-    emit("perdix.jobs/1", {"jobs": rows}, as_json=as_json, show=lambda: _show(rows, now_s))
+    emit("perdix.jobs/1", {"jobs": rows}, as_json=as_json, show=lambda: _show(rows, now_s, freshness))
 
 
 def _standing(status: JobStatus | None) -> Row:
@@ -59,8 +62,8 @@ def _standing(status: JobStatus | None) -> Row:
     }
 
 
-def _show(rows: Sequence[Row], now_s: float) -> None:
-    from perdix.control.freshness import Freshness, silence
+def _show(rows: Sequence[Row], now_s: float, freshness: Freshness) -> None:
+    from perdix.control.freshness import silence
 
     cells = [[row["mode"] or "-", _workers(row), percent(row["wape"]), percent(row["horizon_wape"])] for row in rows]
     table(
@@ -68,7 +71,6 @@ def _show(rows: Sequence[Row], now_s: float) -> None:
         ["job", "status", "mode", "workers", "WAPE 1 min", "15 min", "why"],
         [[row["job"], _status(row), *of_it, _why(row)] for row, of_it in zip(rows, cells, strict=True)],
     )
-    freshness = Freshness(load_product_settings().control.tick_interval_s)
     # JOB/operators has no file, and its loop may look once and end
     looked_s = {row["job"]: row["updated_s"] for row in rows if row["updated_s"] is not None and row["configured"]}
     silent = [name for name, at_s in looked_s.items() if freshness.is_silent(at_s, now_s)]

@@ -12,6 +12,7 @@ from pathlib import Path
 from perdix.control.champions import write_whole
 from perdix.control.clock import CLOCK_BACK_S, HostClock, moment
 from perdix.control.fleet_report import FleetReport, LoopFault, Part, RetrainRequest
+from perdix.control.freshness import INTERVAL
 from perdix.control.job_files import JobFiles
 from perdix.control.serving import Turn, serve, served_by
 from perdix.control.state.journal import RETRAIN_EXPIRES_S, JobStatus, Journal, Status, Tick
@@ -117,7 +118,8 @@ def _journal(io: TickIO, report: FleetReport, holder: str) -> FleetReport:
             before_s = once.journal.last_tick_s(report.started_s)
             calm = {name for name, served in report.reports.items() if not served.drifting}
             report = replace(report, retrains=_retrains(once.journal, report.started_s, calm))
-            once.journal.record_tick(Tick(report.started_s, report.finished_s, holder, report.summary()), ours)
+            summary = {**report.summary(), INTERVAL: io.tick_interval_s}
+            once.journal.record_tick(Tick(report.started_s, report.finished_s, holder, summary), ours)
         cannot = "what is too old cannot be deleted"
         io.store.prune_hourly(before_s, report.started_s)
     except Exception as error:

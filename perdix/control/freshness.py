@@ -3,11 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from perdix.control.state.journal import Journal
 from perdix.settings.counting import named
 from perdix.settings.durations import in_minutes
 
 STALE_INTERVALS = 3.0  # after this many without a tick, what a tick found is no longer shown
 LEAST_STALE_S = 90.0  # however short the interval: clocks differ, and a fleet takes its time
+INTERVAL = "interval_s"  # of a tick's summary: seconds until its loop ticks again
 SILENT_S = 300.0  # least age at which it is said that nobody looks: a tick may be late, and looks come by cron, too
 
 
@@ -29,6 +31,12 @@ class Freshness:
     def is_silent(self, at_s: float, now_s: float) -> bool:
         """Whether nobody seems to look at a job any more that was looked at last at ``at_s`` (epoch seconds)."""
         return now_s - at_s > max(self.stale_s, SILENT_S)
+
+
+def freshness_of(journal: Journal, usual_s: float) -> Freshness:
+    """Return until when a tick is news: by the interval of the loop that made the newest, else by the usual one."""
+    summaries = [tick.summary for tick in journal.ticks(limit=1)]
+    return Freshness(summaries[0].get(INTERVAL, usual_s) if summaries else usual_s)
 
 
 def silence(jobs: Sequence[str], past_s: float) -> str:

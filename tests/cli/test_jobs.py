@@ -62,6 +62,19 @@ def test_it_is_said_since_when_nobody_looks_at_a_job(store: StateStore, capsys: 
     assert "No tick" not in listed(capsys)[1]  # its loop may look once, and end
 
 
+def test_a_controller_that_looks_seldom_is_not_taken_for_one_that_is_gone(
+    store: StateStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``perdix controller --interval 1200``, where the settings have ticks come every minute."""
+    now_s = WallClock().now_s()
+    a_status(store, now_s - 900.0, "ads", scale_out=6)
+    assert "No tick looked at ads for 15 min" in listed(capsys)[1]
+    store.journal.record_tick(Tick(now_s - 900.0, now_s - 900.0, "a", {"interval_s": 1_200.0}), [])
+    assert "No tick" not in listed(capsys)[1]
+    app(["explain", "ads"], standalone_mode=False)
+    assert "No tick" not in capsys.readouterr().out
+
+
 def test_what_is_advised_is_listed_beside_what_runs(store: StateStore, capsys: pytest.CaptureFixture[str]) -> None:
     """Who lets perdix only advise in its first week sees at a look where it would do otherwise."""
     a_status(store, WallClock().now_s(), "ads", scale_out=6, advised=4)

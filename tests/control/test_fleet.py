@@ -292,6 +292,7 @@ def test_each_tick_leaves_one_summary(store: StateStore) -> None:
     assert len(ticks) == 3
     assert ticks[0].summary["jobs"] == 2
     assert ticks[0].summary["workers"] > 0
+    assert ticks[0].summary["interval_s"] == fleet.io.tick_interval_s
 
 
 def test_no_jobs_is_said_so(store: StateStore) -> None:
