@@ -1,5 +1,6 @@
 """Settings of the whole product: ``conf/perdix.yaml``."""
 
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -12,9 +13,12 @@ from perdix.settings.yaml_files import load_model
 
 # Dagster takes these as well as five fields
 CRON_NAMES = ("@hourly", "@daily", "@midnight", "@weekly", "@monthly", "@yearly", "@annually")
+_LAST = re.compile(r"\dL|LW", re.IGNORECASE)  # and of what cron takes not the last Friday, nor the last working day
 
 
 def _known_cron(cron: str) -> str:
+    if _LAST.search(cron):
+        raise ValueError("Dagster takes no last weekday, 5L or LW; write for example 30 2 * * MON")
     return cron if cron in CRON_NAMES else checked_cron(cron)
 
 

@@ -11,7 +11,7 @@ from perdix.settings.product import CRON_NAMES, load_product_settings
 from perdix.settings.yaml_files import SettingsError
 
 
-@pytest.mark.parametrize("cron", ["every day at 3", "99 2 * * *", "every day at 3 sharp"])
+@pytest.mark.parametrize("cron", ["every day at 3", "99 2 * * *", "every day at 3 sharp", "0 2 * * 5L", "0 2 LW * *"])
 def test_a_cron_that_is_none_is_reported_with_its_line(tmp_path: Path, cron: str) -> None:
     file = tmp_path / "perdix.yaml"
     file.write_text(f"training:\n  cron: {cron}\n")
@@ -19,7 +19,7 @@ def test_a_cron_that_is_none_is_reported_with_its_line(tmp_path: Path, cron: str
         load_product_settings(file)
 
 
-@pytest.mark.parametrize("cron", ["0 */6 * * *", *CRON_NAMES])
+@pytest.mark.parametrize("cron", ["0 */6 * * *", "0 2 L * wed", "0 2 * * 5#3", *CRON_NAMES])
 def test_a_cron_that_dagster_takes_is_taken(tmp_path: Path, cron: str) -> None:
     file = tmp_path / "perdix.yaml"
     file.write_text(f"training:\n  cron: '{cron}'\n")
