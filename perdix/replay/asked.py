@@ -8,7 +8,7 @@ from perdix.models.forecasting.contract import Workload
 from perdix.replay.workload import Trace, ingested, own, recorded
 from perdix.settings.home import conf_part
 from perdix.settings.nearest_name import meant
-from perdix.settings.yaml_files import SettingsError
+from perdix.settings.yaml_files import SettingsError, known_names
 from perdix.twin.parameters import TwinParameters, load_twin
 from perdix.twin.regimes import under
 
@@ -50,7 +50,7 @@ def twin_and_trace(
     ``regime``: what rescales cost, by a file of ``conf/regimes``; ``None``: as on the twin's own cluster.
     """
     folder = folder or conf_part("twins")
-    names = sorted(path.stem for path in folder.glob("*.yaml"))
+    names = known_names(folder)
     named = workload in names
     parameters = _twin(twin or (workload if named and workload else USUAL_TWIN), names, folder)
     if workload is None:
@@ -91,6 +91,6 @@ def _twin(name: str, names: list[str], folder: Path) -> TwinParameters:
         return load_twin(name, folder)
     path = Path(name)
     if path.suffix in (".yaml", ".yml") and path.exists():
-        return load_twin(path.stem, path.parent)
+        return load_twin(name)
     there = meant(name, names, f"twins: {', '.join(names)}")
     raise SettingsError(f"twin '{name}': not known, and no YAML file; {there}")

@@ -6,6 +6,7 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
+from perdix.settings.home import SHIPPED, conf_part
 from perdix.settings.nearest_name import meant
 from perdix.settings.outside_text import quoted
 from perdix.settings.plain_error import SettingsError
@@ -49,7 +50,7 @@ def load_model(path: Path, model: type[Model], **defaults: Any) -> Model:
 
 
 def load_known(name: str, folder: Path, model: type[Model], what: str) -> Model:
-    """Read ``<folder>/<name>.yaml``, or the YAML file that is named, into ``model``.
+    """Read a name's file as of :func:`known_file` into ``model``.
 
     Raises ``SettingsError`` as :func:`load_model`; or that there is no such ``what`` (a dataflow, for example), and the
     nearest that there is, or all.
@@ -63,13 +64,18 @@ def load_known(name: str, folder: Path, model: type[Model], what: str) -> Model:
 
 
 def known_file(name: str, folder: Path) -> Path:
-    """Return ``<folder>/<name>.yaml``, or the YAML file that is named."""
-    return Path(name) if name.endswith((".yaml", ".yml")) else folder / f"{name}.yaml"
+    """Return the YAML file that is named, else ``<folder>/<name>.yaml``; where that is absent, what comes with perdix.
+
+    ``folder``: of a configuration, as ``conf/twins``.
+    """
+    if name.endswith((".yaml", ".yml")):
+        return Path(name)
+    return conf_part(f"{folder.name}/{name}.yaml", folder.parent)
 
 
 def known_names(folder: Path) -> list[str]:
     """Return the names that :func:`load_known` knows in a folder."""
-    return sorted(path.stem for path in folder.glob("*.yaml"))
+    return sorted({path.stem for beside in (folder, SHIPPED / folder.name) for path in beside.glob("*.yaml")})
 
 
 def place_in(path: Path, *keys: str | int) -> str:

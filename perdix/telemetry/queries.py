@@ -15,7 +15,7 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from perdix.settings.home import SHIPPED, conf_folder, conf_part
+from perdix.settings.home import conf_part
 from perdix.settings.stream_job import LABEL_NAME
 from perdix.settings.strict import Strict
 from perdix.settings.yaml_files import SettingsError, known_names, load_model
@@ -298,5 +298,4 @@ def load_queries(engine: str, folder: Path | None = None) -> EngineQueries:
 
 def load_series_map() -> SeriesMap:
     """Read the raw names of every engine of ``conf/queries``. Raises ``SettingsError``."""
-    engines = {engine for conf in (conf_folder(), SHIPPED) for engine in known_names(conf / "queries")}
-    return SeriesMap(tuple(map(load_queries, sorted(engines))))
+    return SeriesMap(tuple(map(load_queries, known_names(conf_part("queries")))))

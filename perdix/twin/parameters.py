@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator, mod
 from perdix.settings.home import conf_part
 from perdix.settings.stream_job import Engine, WorkerSize, distinct
 from perdix.settings.strict import Positive, Share, Spread, Strict
-from perdix.settings.yaml_files import SettingsError, load_known
+from perdix.settings.yaml_files import SettingsError, known_file, known_names, load_known
 from perdix.telemetry.window import Values
 from perdix.twin import physics
 from perdix.twin.operators.parameters import OperatorTwinParameters, load_operator
@@ -267,30 +267,29 @@ class TwinParameters(Strict):
 
 
 def load_twin(name: str, folder: Path | None = None) -> TwinParameters:
-    """Read a twin; a trace is relative to ``folder``. Raises ``SettingsError``, naming file, line and fix."""
+    """Read a twin; a trace is relative to its file. Raises ``SettingsError``, naming file, line and fix."""
     folder = folder or conf_part("twins")
-    parameters = _with_operator(load_known(name, folder, TwinParameters, "twin"), folder)
+    path = known_file(name, folder)
+    parameters = _with_operator(load_known(name, folder, TwinParameters, "twin"), path)
     trace = parameters.workload.file
     if trace is None or trace.is_absolute():
         return parameters
-    found = parameters.workload.model_copy(update={"file": folder / trace})
+    found = parameters.workload.model_copy(update={"file": path.parent / trace})
     return parameters.model_copy(update={"workload": found})
 
 
-def _with_operator(parameters: TwinParameters, folder: Path) -> TwinParameters:
-    """Return the twin with what its operator makes of each size."""
+def _with_operator(parameters: TwinParameters, path: Path) -> TwinParameters:
+    """Return the twin with what its operator, of the folder beside that of its file, makes of each size."""
     workers = parameters.workers
     if workers.operator is None:
         return parameters
-    operators = folder.parent / "operators"  # beside the twins; else those that come with perdix
-    there = (operators / f"{workers.operator}.yaml").is_file()
-    operator = load_operator(workers.operator, operators if there else None)
+    operator = load_operator(workers.operator, path.parent.parent / "operators")
     sizes = {}
     for name, size in workers.sizes.items():
         per_s = float(true_performance(operator, size.cpu_cores, size.memory_mb))
         if per_s <= 0:
             raise SettingsError(
-                f"{folder / parameters.name}.yaml: size '{name}' cannot work: operator '{workers.operator}' needs more "
+                f"{path}: size '{name}' cannot work: operator '{workers.operator}' needs more "
                 f"than {size.cpu_cores:g} cores and {size.memory_mb:g} MB; give it more, or leave the size out"
             )
         sizes[name] = size if size.per_s is not None else size.model_copy(update={"per_s": per_s})
@@ -301,7 +300,7 @@ def _with_operator(parameters: TwinParameters, folder: Path) -> TwinParameters:
 def load_twins(folder: Path | None = None) -> dict[str, TwinParameters]:
     """Read every twin of ``folder`` (default ``conf/twins``), by name."""
     folder = folder or conf_part("twins")
-    return {path.stem: load_twin(path.stem, folder) for path in sorted(folder.glob("*.yaml"))}
+    return {name: load_twin(name, folder) for name in known_names(folder)}
 
 
 def load_demo_twins(folder: Path | None = None) -> dict[str, TwinParameters]:

@@ -1,8 +1,14 @@
 import pytest
 
+from perdix.settings.home import SHIPPED
+from perdix.settings.prices import load_prices, price_list_names
 from perdix.settings.yaml_files import SettingsError
+from perdix.twin.dataflow.parameters import load_dataflow
+from perdix.twin.hosts.parameters import load_topology
 from perdix.twin.job import JobTwin
+from perdix.twin.operators.parameters import load_operator, operator_names
 from perdix.twin.parameters import load_demo_twins, load_twin, load_twins
+from perdix.twin.regimes import load_regime
 
 YAML = "workers: {capacity_per_s: 100}\nworkload: {shape: csv, file: trace.csv, noise: 0, slow_noise: 0}\n"
 
@@ -88,3 +94,43 @@ def test_a_twin_that_is_not_there_is_answered_with_those_that_are(tmp_path):
     (tmp_path / "known.yaml").write_text("")
     with pytest.raises(SettingsError, match=r"there is no twin 'unknown' in .*; did you mean 'known'"):
         load_twin("unknown", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("folder", "name", "load"),
+    [
+        ("twins", "ads", load_twin),
+        ("operators", "co1", load_operator),
+        ("dataflows", "nexmark-q1", load_dataflow),
+        ("topologies", "manufacturing", load_topology),
+        ("regimes", "in-place", load_regime),
+        ("prices", "hetzner-cloud-eu", load_prices),
+    ],
+)
+def test_who_adds_files_keeps_those_that_come_with_perdix(folder, name, load, tmp_path, monkeypatch):
+    shipped = load(name)
+    (tmp_path / folder).mkdir()
+    text = (SHIPPED / folder / f"{name}.yaml").read_text(encoding="utf-8")
+    (tmp_path / folder / "ours.yaml").write_text(text.replace(f"name: {name}\n", ""), encoding="utf-8")
+    monkeypatch.setenv("PERDIX_CONF", str(tmp_path))
+    assert load("ours").model_dump(exclude={"name"}) == shipped.model_dump(exclude={"name"})
+    assert load(name) == shipped
+
+
+def test_own_files_are_listed_beside_those_that_come_with_perdix(tmp_path, monkeypatch):
+    shipped = price_list_names(), operator_names(), sorted(load_twins())
+    for folder, like in (("prices", "visp-10"), ("operators", "co1"), ("twins", "ads")):
+        (tmp_path / folder).mkdir()
+        text = (SHIPPED / folder / f"{like}.yaml").read_text(encoding="utf-8")
+        (tmp_path / folder / "ours.yaml").write_text(text, encoding="utf-8")
+    monkeypatch.setenv("PERDIX_CONF", str(tmp_path))
+    listed = price_list_names(), operator_names(), sorted(load_twins())
+    assert listed == tuple(sorted([*names, "ours"]) for names in shipped)
+
+
+def test_an_own_file_counts_before_the_shipped_one_of_its_name(tmp_path, monkeypatch):
+    (tmp_path / "twins").mkdir()
+    text = (SHIPPED / "twins" / "ads.yaml").read_text(encoding="utf-8")
+    (tmp_path / "twins" / "ads.yaml").write_text(f"{text}\ndemo: false\n", encoding="utf-8")
+    monkeypatch.setenv("PERDIX_CONF", str(tmp_path))
+    assert set(load_demo_twins()) == {"wordcount", "traffic"}
