@@ -19,7 +19,8 @@ from perdix.policies.static import Static, StaticOptions
 from perdix.policies.twres import Twres, TwresOptions
 from perdix.policies.visp.options import VispOptions
 from perdix.policies.visp.policy import Visp
-from perdix.settings.stream_job import PolicySettings
+from perdix.settings.plain_error import SettingsError
+from perdix.settings.stream_job import StreamJob
 from perdix.settings.strict import Strict
 
 POLICIES: Mapping[str, tuple[type[Strict], Callable[[Any], Policy]]] = {
@@ -40,6 +41,11 @@ POLICIES: Mapping[str, tuple[type[Strict], Callable[[Any], Policy]]] = {
 build_policy = partial(made_of, POLICIES)
 
 
-def check_policy(settings: PolicySettings) -> None:
-    """Raise ``SettingsError`` when there is no such policy, or it has no such options: for reading job files."""
-    build_policy(settings.name, settings.options)
+def check_policy(job: StreamJob) -> None:
+    """Raise ``SettingsError`` when a job's policy is not known, has no such options, or cannot act on its target."""
+    policy, kind = build_policy(job.policy.name, job.policy.options), job.target.kind
+    if isinstance(policy, QEScalor) and job.mode == "act" and kind in {"flink", "kubernetes"}:
+        raise SettingsError(
+            f"policy '{policy.name}' chooses among sizes of workers, and those of a target of kind '{kind}' are all "
+            "alike; choose another policy, or write mode: advise"
+        )

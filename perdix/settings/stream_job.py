@@ -107,7 +107,7 @@ class PolicySettings(Strict):
     options: dict[str, Any] = Field(default_factory=dict)
 
 
-CheckPolicy = Callable[[PolicySettings], None]
+CheckPolicy = Callable[["StreamJob"], None]
 
 
 class StreamJob(Strict):
@@ -171,7 +171,7 @@ def load_stream_job(path: Path, check_policy: CheckPolicy | None = None) -> Stre
 
     Raises ``SettingsError``, naming file, line and fix.
 
-    ``check_policy``: raises ``SettingsError`` for a policy that cannot be built
+    ``check_policy``: raises ``SettingsError`` for a policy that cannot be built, or not act on the job's target
     (:func:`perdix.policies.build.check_policy`).
     """
     if path.suffix != ".yaml":
@@ -183,7 +183,7 @@ def load_stream_job(path: Path, check_policy: CheckPolicy | None = None) -> Stre
         raise SettingsError(f"{path}: the job is named '{job.name}'; rename the file or drop the key 'name'")
     if check_policy is not None:
         try:
-            check_policy(job.policy)
+            check_policy(job)
         except SettingsError as error:
             place = place_in(path, "policy")
             raise SettingsError("\n".join(f"{place}: {line}" for line in str(error).splitlines())) from None

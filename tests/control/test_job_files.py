@@ -104,8 +104,8 @@ def test_a_file_whose_name_is_not_utf8_is_told_under_a_name_that_can_be_stored(f
 
 
 def test_a_defect_that_one_file_meets_is_that_jobs_fault(folder: Path) -> None:
-    def defective(policy) -> None:
-        if policy.name == "hpa":
+    def defective(job) -> None:
+        if job.policy.name == "hpa":
             raise ZeroDivisionError("a defect")
 
     (folder / "bad.yaml").write_text("policy: {name: hpa}\n", encoding="utf-8")

@@ -55,6 +55,21 @@ def test_a_job_file_with_a_policy_that_is_not_known_says_where(tmp_path: Path) -
     assert str(caught.value) == f"{path}:2: unknown policy 'dedalus'; did you mean 'daedalus'?"
 
 
+@pytest.mark.parametrize("target", ["kind: flink, url: http://127.0.0.1:8081", "kind: kubernetes, name: orders"])
+@pytest.mark.parametrize("name", ["qescalor", "cba"])
+def test_a_target_of_one_size_of_workers_cannot_follow_a_policy_that_chooses_among_sizes(
+    name: str, target: str, tmp_path: Path
+) -> None:
+    """It was refused only once a rescale was due, by the target, and again every half an hour."""
+    path = tmp_path / "orders.yaml"
+    advises = f"target: {{{target}}}\npolicy: {{name: {name}}}\n"
+    path.write_text(advises, encoding="utf-8")
+    assert load_stream_job(path, check_policy).mode == "advise"
+    path.write_text(f"{advises}mode: act\n", encoding="utf-8")
+    with pytest.raises(SettingsError, match=rf"orders\.yaml:2: policy '{name}' chooses among sizes of workers"):
+        load_stream_job(path, check_policy)
+
+
 def test_every_wrong_option_of_a_job_file_is_told_with_its_place(tmp_path: Path) -> None:
     (tmp_path / "bad.yaml").write_text("policy: {name: hpa, options: {target_cpu: 80, zzz: 1}}\n", encoding="utf-8")
     with pytest.raises(SettingsError) as caught:
