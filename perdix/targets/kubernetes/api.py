@@ -2,8 +2,11 @@
 
 import logging
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import get_ident
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -14,7 +17,7 @@ from urllib3.exceptions import TimeoutError as TimedOut
 from perdix.settings.targets import KubernetesSettings
 from perdix.targets.contract import Fault, TargetError
 from perdix.targets.kubernetes.limits import BoundedPools
-from perdix.targets.kubernetes.refusals import Refusal, error_of, number_in
+from perdix.targets.kubernetes.refusals import SHOWN, Refusal, error_of, number_in
 from perdix.telemetry.http_access import LOOPBACK
 from perdix.telemetry.http_client import HttpError
 
@@ -260,12 +263,35 @@ def _load_kubeconfig(configuration: Any, settings: KubernetesSettings, not_in_po
         message = f"{pod}{place} is not there; name one with 'kubeconfig'"
         raise TargetError(message, retriable=False, fault=Fault.LASTING)
     try:
-        config.load_kube_config(files, settings.context, client_configuration=configuration)
+        with _complaints() as complaints:
+            config.load_kube_config(files, settings.context, client_configuration=configuration)
     except Exception as error:  # whatever is odd in the file surfaces as whatever the loader trips over
         mark = getattr(error, "problem_mark", None)  # of YAML
         line = "" if mark is None else f", line {mark.line + 1}"
         message = f"{place}{line}: cannot be used: {gist(error)}"
         raise TargetError(message, retriable=False, fault=Fault.LASTING) from None
+    if complaints and not (configuration.api_key or configuration.cert_file or configuration.username):
+        why = " ".join(complaints[-1].split())[:SHOWN]
+        raise TargetError(f"{place}: no credentials: {why}; log in again, or try kubectl with it", fault=Fault.LASTING)
+
+
+@contextmanager
+def _complaints() -> Iterator[list[str]]:
+    """Collect what the client's loader logs of plugins that give no credentials, in place of its lines in the log."""
+    heard: list[str] = []
+    root, thread = logging.getLogger(), get_ident()
+
+    def passes(record: logging.LogRecord) -> bool:
+        if record.thread != thread or record.module != "kube_config":
+            return True
+        heard.append(record.getMessage())
+        return False
+
+    root.addFilter(passes)
+    try:
+        yield heard
+    finally:
+        root.removeFilter(passes)
 
 
 def gist(error: Exception) -> str:

@@ -161,6 +161,45 @@ def test_a_kubeconfig_that_cannot_be_used_is_named_and_not_quoted(tmp_path, text
     assert TOKEN not in str(failed.value)
 
 
+def plugin(*command):
+    return {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": command[0], "args": command[1:]}}
+
+
+@pytest.mark.parametrize(
+    ("user", "why"),
+    [
+        (plugin("gke-auth-of-nobody"), "No such file or directory: 'gke-auth-of-nobody'"),
+        (
+            plugin("sh", "-c", "echo 'Token has expired; run aws sso login' >&2; exit 255"),
+            "returned 255. Token has exp",
+        ),
+        (plugin("sh", "-c", f"echo 'Bearer {TOKEN} is no more' >&2; exit 1"), r"Bearer \*\*\* is no more"),
+        (plugin("sh", "-c", "echo nothing"), "failed to decode process output"),
+    ],
+)
+def test_a_plugin_that_gives_no_credentials_is_reported_with_its_reason(cluster, tmp_path, caplog, user, why):
+    """Nothing but a 401 was reported, and what the plugin itself said stood in the log of another library."""
+    _, server, _ = cluster
+    config = server.kubeconfig(tmp_path / "cloud", user=user)
+    settings = KubernetesSettings(kubeconfig=config, namespace="prod", name="orders")
+    with KubernetesTarget(settings, "orders") as target, pytest.raises(TargetError, match=why) as failed:
+        target.read()
+    assert f"kubeconfig {config}: no credentials: " in str(failed.value)
+    assert failed.value.retriable
+    assert TOKEN not in str(failed.value)
+    assert not server.requests
+    assert not caplog.records
+
+
+def test_credentials_of_a_plugin_are_used(cluster, tmp_path):
+    _, server, _ = cluster
+    kind = '{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", '
+    user = plugin("echo", f'{kind}"status": {{"token": "{TOKEN}"}}}}')
+    config = server.kubeconfig(tmp_path / "cloud", user=user)
+    with KubernetesTarget(KubernetesSettings(kubeconfig=config, namespace="prod", name="orders"), "orders") as target:
+        assert target.read().scale_out == 2
+
+
 def test_a_proxy_of_the_environment_is_not_asked_for_what_is_here(cluster, tmp_path, monkeypatch):
     _, server, _ = cluster
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:1")
