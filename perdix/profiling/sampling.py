@@ -23,6 +23,7 @@ from perdix.settings.size_grid import Grid, GridPoint
 TOLERANCE = 0.03  # half-width of the confidence interval of a mean that has converged, as a share of the mean
 CONFIDENCE = 0.9  # of that interval. Windows are taken as independent: choose them longer than what noise persists
 FEWEST = 4  # windows of which such a mean is taken
+WATCHED_S = 70  # since it was full, at least: in shorter windows a warm-up looks as if it had converged
 RAISED_BY = 1.5  # factor by which an instance's share of the live workload is raised
 FOLLOWS = 0.95  # throughput as a share of what was offered from which on an instance keeps up
 
@@ -195,7 +196,8 @@ def converged_performance(instance: SamplingInstance, plan: SamplingPlan) -> flo
         seen = instance.process(share, plan.window_s)
         if not seen.throughput_per_s >= FOLLOWS * seen.offered_per_s:  # NaN does not follow
             windows.append(seen.throughput_per_s)
-            if (performance := converged(windows)) is not None:
+            performance = converged(windows) if len(windows) * plan.window_s >= WATCHED_S else None
+            if performance is not None:
                 return performance
         elif share >= 1.0:
             raise SamplingError("it takes all of the live workload; sample it again when there is more")

@@ -213,6 +213,13 @@ class TestCampaign:
 
 
 class TestOnTheTwin:
+    @pytest.mark.parametrize("window_s", [1, 2, 5])
+    def test_windows_shorter_than_the_warm_up_do_not_end_it(self, window_s: int) -> None:
+        """Of 1 s, the first few were alike, and all were slow: a third of the performance was missing."""
+        operator = load_operator("co1")
+        found = converged_performance(TwinSamplingInstances(operator).start(2.0, 300.0), SamplingPlan(window_s))
+        assert found == pytest.approx(float(true_performance(operator, 2.0, 300.0)), rel=0.07)
+
     @pytest.mark.parametrize("name", ["co1", "co2", "cmo1", "cmo2"])
     def test_samples_are_near_the_truth_and_sizes_that_die_are_told(self, name: str) -> None:
         one = load_operator(name)
