@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AnyHttpUrl, Field, model_validator
+from pydantic import AfterValidator, AnyHttpUrl, Field, model_validator
 
 from perdix.settings.plain_error import PlainError
 from perdix.settings.strict import Strict
@@ -14,6 +14,15 @@ from perdix.settings.strict import Strict
 
 class AccessError(PlainError):
     """A token that was named cannot be used. The message names the place, and never the token."""
+
+
+def _of_a_server(url: AnyHttpUrl) -> AnyHttpUrl:
+    if url.query is not None or url.fragment is not None:
+        raise ValueError("end it before '#' or '?': what follows is of a page, and the address of the server is asked")
+    return url
+
+
+ServerUrl = Annotated[AnyHttpUrl, AfterValidator(_of_a_server)]
 
 
 class HttpAccess(Strict):

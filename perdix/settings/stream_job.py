@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, Field, PrivateAttr, field_validator, model_validator
 
-from perdix.settings.access import HttpAccess
+from perdix.settings.access import HttpAccess, ServerUrl
 from perdix.settings.known_events import Calendar, KnownEvent
 from perdix.settings.moments import LAST_YEAR
 from perdix.settings.profiling import Profiling
@@ -86,6 +86,7 @@ def distinct(sizes: dict[str, Size]) -> dict[str, Size]:
 class PrometheusSource(HttpAccess):
     """Where the job's metrics are read live."""
 
+    url: ServerUrl
     selector: dict[str, str] = Field(default_factory=dict)
     scrape_interval_s: Annotated[float, Field(ge=0.1, le=300)] = 15.0
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, AnyHttpUrl, Discriminator, Field, Tag, model_validator
 
-from perdix.settings.access import HttpAccess
+from perdix.settings.access import HttpAccess, ServerUrl
 from perdix.settings.strict import Strict
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
@@ -67,6 +67,7 @@ class FlinkSettings(HttpAccess):
     """
 
     kind: Literal["flink"] = "flink"
+    url: ServerUrl
     job_name: str | None = None
     checkpoint: bool = True
     checkpoint_wait_s: Annotated[float, Field(ge=0, le=60)] = 10.0

@@ -42,6 +42,8 @@ def test_the_kind_says_which_target_is_meant(tmp_path, target, meant):
         ("kind: spark", r"orders\.yaml:3: unknown kind 'spark' of 'target'; known: advisory, twin, flink, kubernetes$"),
         ("kind: [flink]", r"orders\.yaml:3: unknown kind \['flink'\] of 'target'; did you mean 'flink'\?$"),
         ("kind: flink", r"orders\.yaml:2: 'target.url' is missing"),
+        ("kind: flink\nurl: http://h/#/overview", r"orders\.yaml:4: 'target.url': end it before '#' or '\?': what"),
+        ("kind: flink\nurl: http://h/?job=1", r"orders\.yaml:4: 'target.url': end it before '#' or '\?': what"),
         ("kind: flink\nurl: http://h\nchekpoint: false", r"orders\.yaml:5: .* did you mean 'checkpoint'\?"),
         ("kind: flink\nurl: http://h\nname: orders", r"orders\.yaml:5: .* did you mean 'job_name'\?"),
         (
