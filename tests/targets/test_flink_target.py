@@ -313,6 +313,14 @@ def test_the_newest_job_of_that_name_is_meant_and_ended_ones_are_not(cluster):
     [
         ([], "no job named 'orders' runs; submit it"),
         ([a_job(state="FAILED")], "no job named 'orders' runs; submit it"),
+        (
+            [a_job(name="Orders", state="FAILED"), a_job(name="Orders (v2)")],
+            r"no job named 'orders' runs; submit it, or name it in 'job_name': there is 'Orders \(v2\)'$",
+        ),
+        (
+            [a_job(name=name, jid=name[0] * 32) for name in ("bills", "ads", "bills", "sql-orders", "border")],
+            "in 'job_name': there is 'border', 'sql-orders', 'ads' and 1 more$",
+        ),
         ([a_job(), a_job(jid="b" * 32)], "2 jobs are named 'orders'; end all but one"),
     ],
 )

@@ -1,9 +1,10 @@
 """A job of Apache Flink (1.18 or newer, adaptive scheduler), scaled in place through the JobManager's REST API."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from typing import Any
 
 from perdix.settings.targets import FlinkSettings
@@ -35,6 +36,7 @@ ADAPTIVE = (
 )
 
 STILL_STORED = frozenset({409})  # an earlier update of the requirements is being stored: ask again
+MOST_NAMED = 3  # jobs of the cluster, where the one that is meant does not run
 FRESH_S = 30.0  # for which what a read found holds for the rescale that follows it in a tick
 SLOTS_S = 1.0  # in which free slots become the job's: a checkpoint that completes before that is of no use
 FIRST_LOOK_S, LONGEST_LOOK_S = 0.25, 1.0  # until a checkpoint is looked at
@@ -280,7 +282,8 @@ class FlinkTarget(Connected):
         everyone = self._alive()
         alive = [job for job in everyone if job.name == self._name]
         if not alive:
-            raise TargetError(f"{self._flink.address}: no job named '{self._name}' runs; submit it")
+            others = _nearest(self._name, everyone)
+            raise TargetError(f"{self._flink.address}: no job named '{self._name}' runs; submit it{others}")
         if len(alive) > 1:
             raise TargetError(f"{self._flink.address}: {len(alive)} jobs are named '{self._name}'; end all but one")
         self._others = [job for job in everyone if job is not alive[0]]
@@ -313,6 +316,15 @@ class FlinkTarget(Connected):
         """Return the slots that other jobs leave."""
         taken = sum(self._flink.asked("GET", f"/jobs/{other.jid}", Job).slots for other in self._others)
         return self._flink.asked("GET", "/overview", Slots).total - taken
+
+
+def _nearest(name: str, jobs: Sequence[Summary]) -> str:
+    """Return in words which jobs run whose names are nearest to one that does not; nothing where none runs."""
+    names = sorted({job.name for job in jobs})
+    found = [f"'{near}'" for near in get_close_matches(name, names, n=MOST_NAMED, cutoff=0.0)]
+    more = len(names) - len(found)
+    there = ", ".join(found) + (f" and {more} more" if more else "")
+    return f", or name it in 'job_name': there is {there}" if found else ""
 
 
 def _asked_for(requirements: Requirements, wanted: Mapping[str, int]) -> bool:
