@@ -71,6 +71,20 @@ def test_a_source_that_does_not_tell_what_waits_scales_in_only_where_it_surely_e
     assert job.parallelism["count"] == wanted
 
 
+@pytest.mark.parametrize("policy", ["ds2", "dhalion", "flink-autoscaler"])
+def test_records_that_are_lost_before_they_were_read_are_no_fall_of_the_load(policy: str) -> None:
+    """Kafka deletes what is older than its retention; what arrives was taken for none, and a full job scaled in."""
+    job = Job(lines_per_s=200.0, parallelism={"source": 2, "count": 4}, pending=1_000_000.0)
+    looking_at = looking(job, build_dataflow_policy(policy, {}), act=False)
+    next(looking_at)
+    for _ in range(4):
+        job.pending -= 100_000.0
+        look = next(looking_at)
+        assert look.situation is not None
+        assert look.situation.source_per_s == {}
+        assert look.changes.get("count", 4) >= 4
+
+
 def test_a_source_of_which_not_all_subtasks_report_does_not_tell_what_arrives() -> None:
     job = Job(lines_per_s=80.0, parallelism={"source": 2, "count": 10})
     before = job.read_dataflow()

@@ -83,14 +83,15 @@ def _since_s(started_ago_s: float) -> float:
 def _arriving_per_s(window: InstanceWindow, grown: float | None, per_record: float) -> float | None:
     """Return what a source should emit, records/s; ``None``: not known.
 
-    That is what it did emit and what was left waiting. A source that does not report how much waits emits all that
-    arrives as long as it has time left and room to write to.
+    That is what it did emit and what was left waiting. Less than nothing cannot arrive: records were lost before they
+    were read (Kafka deletes what is too old), or only some of its subtasks report what waits. A source that does not
+    report how much waits emits all that arrives as long as it has time left and room to write to.
     """
     emitted = float(np.sum(window.produced))
     if not np.isfinite(emitted):  # a subtask that did not report emitted something, too
         return None
-    if grown is not None:
-        return max(emitted + grown * per_record, 0.0) / window.window_s
+    if grown is not None and emitted + grown * per_record >= 0.0:
+        return (emitted + grown * per_record) / window.window_s
     seconds = window.window_s * window.instances
     useful, waited = np.nansum(window.useful_s) / seconds, np.nansum(window.back_pressured_s) / seconds
     return emitted / window.window_s if waited <= FREE and useful <= 1.0 - FREE else None
