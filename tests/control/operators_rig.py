@@ -38,6 +38,7 @@ class Job:
     pending: float = 0.0
     tells_pending: bool = True
     slots: int = 12
+    groups: tuple[str | None, str | None] = (None, None)  # slot sharing groups of the source, and of what counts
     broken: str | None = None
     asked: list[Mapping[str, int]] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
@@ -86,7 +87,8 @@ class Job:
         rows = (busy_ms, age_ms - busy_ms - waited_ms, waited_ms, read / n, written / n)
         counters = SubtaskCounters(*(np.full(n, row) for row in rows))
         pending = self.pending if self.tells_pending and not inputs else None
-        return OperatorReading(inputs, 128, counters, (round(1_000.0 * self.started_s),) * n, pending, bool(inputs))
+        started_ms, group = round(1_000.0 * self.started_s), self.groups[bool(inputs)]
+        return OperatorReading(inputs, 128, counters, (started_ms,) * n, pending, bool(inputs), group)
 
     def scale_operators(
         self, parallelism: Mapping[str, int], idempotency_key: str, guard: Guard = unguarded

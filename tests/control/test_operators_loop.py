@@ -118,6 +118,28 @@ def test_bounds_and_slots_hold() -> None:
     assert job.parallelism["count"] == 3
 
 
+@pytest.mark.parametrize("policy", ["ds2", "dhalion"])
+def test_operators_of_several_slot_sharing_groups_take_slots_of_their_own(policy: str) -> None:
+    """Flink was asked for ten slots of eight, accepted that, and ran no more than before."""
+    job = Job(lines_per_s=400.0, parallelism={"source": 2, "count": 4}, slots=8, groups=("ingest", "count"))
+    looked(job, 4, policy)
+    assert job.parallelism == {"source": 2, "count": 6}
+
+
+def test_operators_of_one_group_share_slots_also_where_others_do_not() -> None:
+    """What a group's widest operator does not take of its slots is not counted as taken from the others."""
+    job = Job(lines_per_s=400.0, parallelism={"source": 2, "count": 4})
+    before = job.read_dataflow()
+    job.sleep(30.0)
+    after = job.read_dataflow()
+    count = after.operators["count"]
+    after = replace(after, slots=10, operators={**after.operators, "heavy": replace(count, group="heavy")})
+    before = replace(before, operators={**before.operators, "heavy": before.operators["count"]})
+    situation = situation_between(before, after, most=12, memory={})
+    assert situation.most_instances("heavy") == 6
+    assert situation.most_instances("count") == 6
+
+
 @pytest.mark.parametrize("policy", ["ds2", "dhalion", "flink-autoscaler", "static"])
 def test_bounds_that_were_lowered_below_what_runs_are_reached(policy: str) -> None:
     job = Job(lines_per_s=100.0, parallelism={"source": 2, "count": 8})

@@ -54,6 +54,13 @@ def test_only_what_is_dealt_out_by_the_hash_of_a_key_is_keyed(cluster):
     assert keyed == {SOURCE: False, COUNT: True, "log": False}
 
 
+def test_it_tells_which_operators_share_slots(cluster):
+    assert {operator.group for operator in read(cluster).operators.values()} == {None}
+    for vertex, group in zip(cluster.jobs[0].vertices, ("g" * 32, "h" * 32), strict=True):
+        vertex.group = group
+    assert [operator.group for operator in read(cluster).operators.values()] == ["g" * 32, "h" * 32]
+
+
 def test_what_the_job_manager_has_not_heard_of_yet_is_not_zero(cluster):
     cluster.jobs[0].vertices[1].heard_of = False
     counters = read(cluster).operators[COUNT].counters

@@ -34,12 +34,18 @@ def situation_between(
 
     Raises ``ValueError`` when the job was redeployed in between.
 
-    ``most``: slots that the job's bounds allow.
+    ``most``: instances of an operator that the job's bounds allow.
     """
     if redeployed(begin, end):
         raise ValueError("the job was redeployed between the readings")
+    slots, shared = _slots(end, most)
     graph = Dataflow.of(
-        Operator(name, operator.inputs, operator.maximum, operator.maximum if operator.keyed else None)
+        Operator(
+            name,
+            operator.inputs,
+            operator.maximum if shared else min(operator.maximum, most),
+            operator.maximum if operator.keyed else None,
+        )
         for name, operator in end.operators.items()
     )
     windows, arriving, waiting = {}, {}, {}
@@ -65,11 +71,26 @@ def situation_between(
         windows,
         arriving,
         waiting,
-        min(end.slots, most),
-        slots_shared=True,
+        slots,
+        slots_shared=shared,
         since_rescale_s=_since_s(end.at_s - started_s),
         memory=memory,
     )
+
+
+def _slots(reading: DataflowReading, most: int) -> tuple[int, bool]:
+    """Return the slots that there are, and whether one holds an instance of every operator.
+
+    Of several slot sharing groups each instance is taken to need a slot of its own, so what its group's widest operator
+    holds for the others today counts as there.
+    """
+    widest: dict[str | None, int] = {}
+    for operator in reading.operators.values():
+        widest[operator.group] = max(widest.get(operator.group, 0), len(operator.started_ms))
+    if len(widest) <= 1:
+        return min(reading.slots, most), True
+    instances = sum(len(operator.started_ms) for operator in reading.operators.values())
+    return reading.slots + instances - sum(widest.values()), False
 
 
 def _since_s(started_ago_s: float) -> float:

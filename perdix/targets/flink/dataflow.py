@@ -26,6 +26,7 @@ class OperatorReading:
     # Of a source: records that wait before it; ``None`` where it does not report them
     pending_records: float | None = None
     keyed: bool = False  # whether the hash of a key decides which subtask gets a record
+    group: str | None = None  # its slot sharing group; operators of ``None`` are of one
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,7 @@ def read_dataflow(flink: HttpTarget, job: Job, *, slots: int, running: Running) 
             tuple(subtask.start_ms for subtask in subtasks),
             None if feeding else _pending_records(flink, place),
             any(edge.ship_strategy == HASH for edge in inputs.get(vertex.id, ())),
+            vertex.group,
         )
     return DataflowReading(job.now / 1_000.0, operators, slots, running)
 
