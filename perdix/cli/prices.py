@@ -143,8 +143,9 @@ def prices(
     chosen, worker = load_prices(name), Resources(worker_cpu, worker_memory_mb)
     found, left_out = quotes(chosen, worker, workers)
     if not found:
-        reason = next(iter(left_out.values()))
-        raise UserError(f"prices '{chosen.name}': no instance type takes such a worker; {reason}; give it less")
+        largest = max(left_out, key=chosen.usable)
+        why = f"{largest}: {left_out[largest]}"
+        raise UserError(f"prices '{chosen.name}': no instance type takes such a worker; {why}; give it less")
     document = {
         **_about(chosen),
         "worker": {"cores": worker_cpu, "memory_mb": worker_memory_mb},

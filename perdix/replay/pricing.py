@@ -54,8 +54,9 @@ class Pricing:
         names = list(self.prices.instance_types) if self.instance_type is None else [self.instance_type]
         why = {name: self._too_small(name) for name in names}
         if all(why.values()):
+            largest = max(names, key=self.prices.usable)
             raise SettingsError(
-                f"prices '{self.prices.name}': {why[names[-1]]}; give workers less, or name larger instances"
+                f"prices '{self.prices.name}': {why[largest]}; give workers less, or name larger instances"
             )
 
     def _too_small(self, instance_type: str) -> str:

@@ -95,10 +95,20 @@ def test_workers_are_quoted_on_each_type_the_cheapest_first(call: Call) -> None:
 
 
 def test_a_worker_that_fits_nowhere_is_an_error_in_words(call: Call) -> None:
-    with pytest.raises(UserError, match="no instance type takes such a worker; a worker of 5 cores and 2,048 MB fits"):
+    with pytest.raises(
+        UserError, match="no instance type takes such a worker; dockerhost: a worker of 5 cores and 2,048"
+    ):
         call("prices", "visp-10", "--worker-cpu", "5")
     with pytest.raises(SettingsError, match="did you mean 'visp-10'"):
         call("prices", "visp10")
+
+
+def test_a_worker_that_fits_nowhere_is_compared_with_the_largest_host(call: Call) -> None:
+    """It was compared with the first of the list, of 2 cores, as if 3 were too many."""
+    with pytest.raises(
+        UserError, match=r"c6i\.4xlarge: a worker of 17 cores and 2,048 MB fits on no host that has 16 c"
+    ):
+        call("prices", "aws-ec2-us-east-1", "--worker-cpu", "17")
 
 
 def test_a_replay_is_priced_in_every_output(call: Call, tmp_path: Path) -> None:
