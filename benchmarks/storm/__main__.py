@@ -149,8 +149,8 @@ def main() -> int:
     if options.soak is not None and options.soak < LEAST_TICKS:
         parser.error(f"--soak takes at least {LEAST_TICKS} ticks: before, memory rises and its slope means nothing")
     resource.setrlimit(resource.RLIMIT_AS, (LARGEST_BYTES, LARGEST_BYTES))
-    with PLANTS[options.plant]() if options.plant else nullcontext(lambda target: target) as wrap:
-        player = Player(wrap)
+    with PLANTS[options.plant]() if options.plant else nullcontext():
+        player = Player()
         if options.crashes:
             result = crashed(player, options.crashes, options.climates)
         elif options.soak:

@@ -24,12 +24,10 @@ from benchmarks.storm.faults import KINDS, NOT_OVER_HTTP, OF_PROMETHEUS, Fault, 
 from benchmarks.storm.flow import FLOW, flow_job
 from benchmarks.storm.oracles.judge import Violation
 from benchmarks.storm.world import Run, World
-from perdix.targets.contract import Target
 
 JOBS = 2
 APART = 0.4  # of the episodes
 SHM = Path("/dev/shm")
-Wrap = Callable[[Target], Target]
 
 
 @dataclass(frozen=True)
@@ -80,7 +78,6 @@ def episode(seed: int, number: int, kinds: Collection[str] = frozenset(KINDS), c
 class Player:
     """Plays episodes; runs without faults are played once per climate."""
 
-    wrap: Wrap = lambda target: target
     _calm: dict[Episode, Run] = field(default_factory=dict)
 
     def play(self, given: Episode, *, compared: bool = True, crash_at: int | None = None) -> Run:
@@ -108,7 +105,6 @@ class Player:
                 apart=given.apart,
                 minutes=given.minutes,
                 calm=calm,
-                wrapped=self.wrap,
                 crash_at=crash_at,
                 flow=flow_job(given.climate) if given.with_operators else None,
             )

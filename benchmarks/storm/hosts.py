@@ -10,7 +10,6 @@ from pathlib import Path
 
 from benchmarks.storm.boundaries import Boundaries
 from benchmarks.storm.controller import Controller
-from benchmarks.storm.drowsy import Drowsy
 from benchmarks.storm.faults import ALL
 from benchmarks.storm.job_files import JobFiles
 from benchmarks.storm.process import Loop, Machine, Process, Surroundings
@@ -18,15 +17,14 @@ from benchmarks.storm.registry import Registry, Tables
 from benchmarks.storm.weather import Weather
 from perdix.control.clock import PROCESS
 from perdix.control.read_ahead import JobsSource
-from perdix.targets.contract import Target
 
 
 @dataclass
 class Hosts:
     """Starts the processes of an episode, and boots what they run on.
 
-    ``folder``: of the store (``url``) and of each controller. ``wrapped``: put around each target, for bugs that are
-    planted. ``machine``: that all share; ``None`` where each is on one of its own, of whose boot no other knows.
+    ``folder``: of the store (``url``) and of each controller.
+    ``machine``: that all share; ``None`` where each is on one of its own, of whose boot no other knows.
     """
 
     weather: Weather
@@ -36,7 +34,6 @@ class Hosts:
     url: str
     source: Callable[[], JobsSource]
     tables: Callable[[], Tables]
-    wrapped: Callable[[Target], Target]
     machine: Machine | None
 
     def start(self, controller: Controller) -> Process | Loop:
@@ -69,7 +66,7 @@ class Hosts:
                 boundaries.passes,
                 partial(boundaries.cross, controller, may_pause=True),
             ),
-            wrapped=lambda target: Drowsy(self.wrapped(target), drowsy),
+            drowsy=drowsy,
         )
 
     def boot(self, controllers: Sequence[Controller]) -> None:

@@ -14,8 +14,7 @@ import numpy as np
 
 from benchmarks.storm import scrapes
 from benchmarks.storm.climate import MAXIMUM, START_SCALE_OUT
-from benchmarks.storm.drowsy import Sleepy
-from benchmarks.storm.episodes import Wrap
+from benchmarks.storm.drowsy import Drowsy, Sleepy
 from benchmarks.storm.process import SOFT_DEADLINE_S, Process
 from perdix.control import champions as control_champions
 from perdix.control import decide, learn, lease, observe, serving, sources, tenure
@@ -39,7 +38,6 @@ from perdix.policies.dataflow.asking import decided
 from perdix.policies.dataflow.contract import DataflowDecision, DataflowPolicy, DataflowSituation
 from perdix.policies.dataflow.holding import hold
 from perdix.settings.stream_job import Bounds, StreamJob
-from perdix.targets.contract import Running, Target
 from perdix.targets.kubernetes.api import ScaleApi
 from perdix.telemetry.alignment import align
 from perdix.telemetry.prometheus import Asked
@@ -47,56 +45,39 @@ from perdix.telemetry.quality import Quality, assess
 from perdix.telemetry.series import Series
 from perdix.telemetry.window import Window
 
-
-class Changed:
-    """A target that is asked for something else than was decided."""
-
-    def __init__(self, inner: Target, change: Callable[[int, str], tuple[int, str]]) -> None:
-        self._inner, self._change = inner, change
-
-    def read(self) -> Running:
-        """Return what runs."""
-        return self._inner.read()
-
-    def scale(self, scale_out: int, idempotency_key: str, *more: Any, **others: Any) -> Running:
-        """Ask for what the change makes of it."""
-        return self._inner.scale(*self._change(scale_out, idempotency_key), *more, **others)
-
-    def close(self) -> None:
-        """Close the target."""
-        self._inner.close()
+Plant = Callable[[], AbstractContextManager[object]]
+_patched = mock.patch.object
 
 
-@contextmanager
-def _patched(owner: Any, name: str, *new: Any, **how: Any) -> Iterator[Wrap]:
-    """Replace a part of the product as :func:`mock.patch.object` does, and leave targets as they are."""
-    with mock.patch.object(owner, name, *new, **how):
-        yield lambda target: target
-
-
-def _in_place_of(owner: Any, name: str) -> Callable[[Callable[..., Any]], Callable[[], AbstractContextManager[Wrap]]]:
+def _in_place_of(owner: Any, name: str) -> Callable[[Callable[..., Any]], Plant]:
     """Make a plant of what then stands in place of a part of the product."""
     return lambda planted: lambda: _patched(owner, name, planted)
 
 
-@contextmanager
-def another_key() -> Iterator[Wrap]:
+_scale = Drowsy.scale
+
+
+def another_key() -> AbstractContextManager[object]:
     """Let each retry use another key."""
     number = itertools.count()
-    yield lambda target: Changed(target, lambda scale_out, key: (scale_out, f"{key}-{next(number)}"))
+
+    def scale(target: Drowsy, scale_out: int, key: str, *more: Any) -> Any:
+        return _scale(target, scale_out, f"{key}-{next(number)}", *more)
+
+    return _patched(Drowsy, "scale", scale)
 
 
-@contextmanager
-def out_of_bounds() -> Iterator[Wrap]:
+@_in_place_of(Drowsy, "scale")
+def out_of_bounds(target: Drowsy, scale_out: int, *more: Any) -> Any:
     """Ask for more than the job may have."""
-    yield lambda target: Changed(target, lambda scale_out, key: (scale_out + MAXIMUM, key))
+    return _scale(target, scale_out + MAXIMUM, *more)
 
 
 @contextmanager
-def lease_not_renewed() -> Iterator[Wrap]:
+def lease_not_renewed() -> Iterator[None]:
     """Let nobody look at the lease, or prolong it, before the target is asked."""
-    with mock.patch.object(tenure, "renew"), _patched(Tenure, "_grant") as wrap:
-        yield wrap
+    with _patched(tenure, "renew"), _patched(Tenure, "_grant"):
+        yield
 
 
 @_in_place_of(observe, "assess")
@@ -116,14 +97,8 @@ def nothing_seen_raises(*given: Any) -> Quality:
 
 
 @contextmanager
-def stuck_after_a_restart() -> Iterator[Wrap]:
-    """Let a process that is started again keep each job at the size that it begins with."""
-    with _after_a_restart(_KEPT):
-        yield lambda target: target
-
-
-@contextmanager
 def _after_a_restart(bounds: Bounds, *, once: bool = False) -> Iterator[None]:
+    """Let a process that is started again keep its jobs within bounds; ``once``: until it has served some."""
     begun, tick = Process.__init__, Process.tick
     again: set[Process] = set()
 
@@ -140,18 +115,11 @@ def _after_a_restart(bounds: Bounds, *, once: bool = False) -> Iterator[None]:
             again.discard(process)
         return report
 
-    with mock.patch.object(Process, "__init__", begins), mock.patch.object(Process, "tick", stuck):
+    with _patched(Process, "__init__", begins), _patched(Process, "tick", stuck):
         yield
 
 
-@contextmanager
-def least_after_a_restart() -> Iterator[Wrap]:
-    """Let the first jobs that a process serves after it was started again do with one worker."""
-    with _after_a_restart(Bounds(minimum=1, maximum=1), once=True):
-        yield lambda target: target
-
-
-def hurt_by_its_neighbour() -> AbstractContextManager[Wrap]:
+def hurt_by_its_neighbour() -> AbstractContextManager[object]:
     """Let each job keep its size once the target of any cannot be reached."""
     tick, hurt = Process.tick, set[Process]()
 
@@ -164,7 +132,7 @@ def hurt_by_its_neighbour() -> AbstractContextManager[Wrap]:
     return _patched(Process, "tick", hurts)
 
 
-def jobs_left_out() -> AbstractContextManager[Wrap]:
+def jobs_left_out() -> AbstractContextManager[object]:
     """Let a tick serve nobody."""
     tick = Process.tick
     return _patched(Process, "tick", lambda process, _, heartbeat: tick(process, (), heartbeat))
@@ -180,14 +148,14 @@ def mlflow_asked_once(champions: Champions, now_s: float) -> tuple[str, ...]:
 
 
 @contextmanager
-def mlflow_waited_for() -> Iterator[Wrap]:
+def mlflow_waited_for() -> Iterator[None]:
     """Let each model be asked for, however long the server took for another; the jobs' time has begun meanwhile."""
     refresh = Champions.refresh
 
     def asked(champions: Champions, now_s: float) -> tuple[str, ...]:
         notes: tuple[str, ...] = ()
         for name in FLEET_MODELS:
-            with mock.patch.object(control_champions, "FLEET_MODELS", (name,)):
+            with _patched(control_champions, "FLEET_MODELS", (name,)):
                 notes = refresh(champions, now_s)
         return notes
 
@@ -196,8 +164,8 @@ def mlflow_waited_for() -> Iterator[Wrap]:
     def in_time(fleet: Any, jobs: Sequence[StreamJob], _: float) -> Iterator[Any]:
         return serve_all(fleet, jobs, SOFT_DEADLINE_S)
 
-    with mock.patch.object(Champions, "refresh", asked), mock.patch.object(serving._Fleet, "serve_all", in_time):
-        yield lambda target: target
+    with _patched(Champions, "refresh", asked), _patched(serving._Fleet, "serve_all", in_time):
+        yield
 
 
 @_in_place_of(learn, "adopt")
@@ -223,14 +191,7 @@ def samples_in_order(job: str, series: Sequence[Series], *span: float) -> Window
     return align(job, series, *span)
 
 
-@contextmanager
-def never_fewer_after_a_restart() -> Iterator[Wrap]:
-    """Let a process that is started again scale no job in below what it begins with."""
-    with _after_a_restart(Bounds(minimum=START_SCALE_OUT, maximum=MAXIMUM - 1)):
-        yield lambda target: target
-
-
-def files_read_once() -> AbstractContextManager[Wrap]:
+def files_read_once() -> AbstractContextManager[object]:
     """Let a process keep the jobs' files as it first read them."""
     tick, first = Process.tick, dict[Process, Sequence[StreamJob]]()
 
@@ -263,7 +224,7 @@ def outcomes_doubled(watched: Watched | None) -> tuple[str, Mapping[str, Any], f
     return decision_id, {**outcome, **twice}, recovery_s
 
 
-def to_and_fro() -> AbstractContextManager[Wrap]:
+def to_and_fro() -> AbstractContextManager[object]:
     """Let every tenth tick of a job that nothing is wanted of add a worker, or take one away."""
     number = itertools.count(1)
 
@@ -278,7 +239,7 @@ def to_and_fro() -> AbstractContextManager[Wrap]:
     return _patched(control_plan, "decide", restless)
 
 
-def operators_halved() -> AbstractContextManager[Wrap]:
+def operators_halved() -> AbstractContextManager[object]:
     """Let a policy that sizes operators halve all of them once, at its tenth look."""
     number = itertools.count(1)
 
@@ -292,7 +253,7 @@ def operators_halved() -> AbstractContextManager[Wrap]:
     return _patched(operators_loop, "decided", halved)
 
 
-def operators_sized_by_nobody() -> AbstractContextManager[Wrap]:
+def operators_sized_by_nobody() -> AbstractContextManager[object]:
     """Let a policy that sizes operators fail at every eighth look."""
     number = itertools.count()
 
@@ -303,7 +264,7 @@ def operators_sized_by_nobody() -> AbstractContextManager[Wrap]:
     return _patched(operators_loop, "decided", failing)
 
 
-def pods_that_exist() -> AbstractContextManager[Wrap]:
+def pods_that_exist() -> AbstractContextManager[object]:
     """Let pods count that exist, ready or not, where only those that are ready should."""
     reads = ScaleApi.workload
     return _patched(ScaleApi, "workload", lambda api: replace(reads(api), ready=api.scale().running))
@@ -316,20 +277,22 @@ def _within(jobs: Sequence[StreamJob], bounds: Bounds) -> list[StreamJob]:
     return [job.model_copy(update={"bounds": bounds}) for job in jobs]
 
 
-PLANTS: Mapping[str, Callable[[], AbstractContextManager[Wrap]]] = {
+PLANTS: Mapping[str, Plant] = {
     "lease": lease_not_renewed,
     # what became of a decision is not stored
     "outcome": lambda: _patched(state_ledger, "_moved", return_value=True),
     "key": another_key,
     "window": any_window,
-    "stuck": stuck_after_a_restart,
+    # a process that is started again keeps each job at the size that it begins with
+    "stuck": lambda: _after_a_restart(_KEPT),
     "bounds": out_of_bounds,
     "neighbour": hurt_by_its_neighbour,
     "left out": jobs_left_out,
     # each tick raises
     "raises": lambda: _patched(Process, "tick", side_effect=RuntimeError("planted")),
     "nothing seen": nothing_seen_raises,
-    "least": least_after_a_restart,
+    # the first jobs that a process serves after it was started again do with one worker
+    "least": lambda: _after_a_restart(Bounds(minimum=1, maximum=1), once=True),
     "first champion": first_champion_kept,
     "to and fro": to_and_fro,
     "halved": operators_halved,
@@ -358,5 +321,6 @@ PLANTS: Mapping[str, Callable[[], AbstractContextManager[Wrap]]] = {
     # a job is rescaled however often it was that day
     "budget": lambda: _patched(decide, "_budget", lambda decision, *_: decision),
     "doubled": outcomes_doubled,
-    "never fewer": never_fewer_after_a_restart,
+    # a process that is started again scales no job in below what it begins with
+    "never fewer": lambda: _after_a_restart(Bounds(minimum=START_SCALE_OUT, maximum=MAXIMUM - 1)),
 }

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from benchmarks.storm.disk import Disk
-from benchmarks.storm.drowsy import Sleepy
+from benchmarks.storm.drowsy import Drowsy, Sleepy
 from perdix.control.calls import Call, Calls
 from perdix.control.champions import ChampionRegistry, Champions
 from perdix.control.fleet import tick_fleet
@@ -143,14 +143,14 @@ class Process(Running):
         *,
         source: JobsSource,
         registry: ChampionRegistry,
-        wrapped: Callable[[Target], Target],
+        drowsy: Callable[[], object],
     ) -> None:
         super().__init__(name, around)
         self.targets = Targets(partial(build_target, pace=self.pace))
         champions = Champions(folder / CHAMPIONS, registry)
 
         def target_of(job: StreamJob) -> Target:
-            return wrapped(self.targets(job))
+            return Drowsy(self.targets(job), drowsy)
 
         ahead = ReadAhead(source, Hanging(), InTurn())
         self.io = TickIO(source, self.store, champions, target_of, tick_interval_s=INTERVAL_S, ahead=ahead)

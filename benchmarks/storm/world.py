@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -34,7 +34,7 @@ from perdix.control.sources import LiveSource
 from perdix.control.state.schema import StateError
 from perdix.control.state.store import StateStore
 from perdix.models.registry import FORECAST
-from perdix.targets.contract import Target, TargetError
+from perdix.targets.contract import TargetError
 
 UP_S = 40_000.0  # for which a machine that others share is up when an episode begins
 
@@ -60,7 +60,6 @@ class World:
     ``controllers``: how many; each ticks once a minute, at its own second.
     ``apart``: whether each process is on a machine of its own, of whose boot no other knows.
     ``calm``: the run of the same climate without faults, to compare with.
-    ``wrapped``: put around each target: for bugs that are planted.
     ``flow``: a job whose operators as many loops size as there are controllers.
     ``crash_at``: number of the boundary, counted from the episode's begin, at which the first controller dies.
     """
@@ -75,7 +74,6 @@ class World:
         apart: bool = False,
         minutes: int = EPISODE_MIN,
         calm: Run | None = None,
-        wrapped: Callable[[Target], Target] = lambda target: target,
         crash_at: int | None = None,
         flow: FlowPlace | None = None,
     ) -> None:
@@ -102,7 +100,6 @@ class World:
             self._url,
             lambda: Sources(scrapes, LiveSource(connected_in(self.pass_time))),
             partial(tables, tuple((place.job.name, place.load) for place in places)),
-            wrapped,
             None if apart else Machine("kernel:1", START_S - UP_S),
         )
         self.idle: dict[str, int] = {}

@@ -67,8 +67,8 @@ def test_an_episode_survives_being_written_down():
 
 def test_a_violation_is_shrunk_to_the_fault_that_it_takes():
     planted = Episode(2, 1, (Fault("registry gone", "all", 1, 5), Fault("restart", "c0", 4, 1)), 12)
-    with PLANTS["key"]() as wrap:
-        player = Player(wrap)
+    with PLANTS["key"]():
+        player = Player()
         (found, *_) = player.play(planted, compared=False).violations
         assert found.oracle == "one rescale per decision"
         assert player.shrunk(planted, found, compared=False).faults == ()
@@ -119,8 +119,8 @@ PLANTED = [
 @pytest.mark.parametrize(("plant", "oracle", "given"), PLANTED)
 def test_a_planted_bug_is_found(plant: str, oracle: str, given: Episode):
     compared = oracle in {"isolation", "no more than needed"}
-    with PLANTS[plant]() as wrap:
-        run = Player(wrap).play(given, compared=compared)
+    with PLANTS[plant]():
+        run = Player().play(given, compared=compared)
     assert oracle in {violation.oracle for violation in run.violations}
     assert violations_without_a_bug(given, compared=compared) == ()
 
@@ -303,8 +303,8 @@ def requests_of(climate: int, faults: tuple[Fault, ...], folder, monkeypatch) ->
 
 @pytest.mark.parametrize("plant", ["stuck", "never fewer"])
 def test_a_controller_that_is_stuck_after_a_restart_is_found_by_a_crash(plant: str):
-    with PLANTS[plant]() as wrap:
-        first = next(crashes(Player(wrap), 1, (2,)))
+    with PLANTS[plant]():
+        first = next(crashes(Player(), 1, (2,)))
     assert [row["oracle"] for row in first["found"]] == ["end state"]
 
 
