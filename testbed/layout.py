@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -16,66 +15,23 @@ SOURCES = Path(__file__).resolve().parent
 TEMPLATES = SOURCES / "templates"
 
 
-@dataclass(frozen=True)
 class Layout:
     """Folders and files below ``root`` (default ``.testbed`` in the working folder)."""
 
-    root: Path
-
-    @property
-    def pids(self) -> Path:
-        """What was started, a file each."""
-        return self.root / "pids"
-
-    @property
-    def logs(self) -> Path:
-        """Logs, a file per process."""
-        return self.root / "logs"
-
-    @property
-    def conf(self) -> Path:
-        """The configuration that the processes read."""
-        return self.root / "conf"
-
-    @property
-    def kafka_data(self) -> Path:
-        """The broker's log segments."""
-        return self.root / "data" / "kafka"
-
-    @property
-    def flink_data(self) -> Path:
-        """Uploaded jars and temporary files of Flink."""
-        return self.root / "data" / "flink"
-
-    @property
-    def checkpoints(self) -> Path:
-        """Checkpoints of the job."""
-        return self.root / "checkpoints"
-
-    @property
-    def prometheus_data(self) -> Path:
-        """Prometheus' database; kept from one run to the next."""
-        return self.root / "data" / "prometheus"
-
-    @property
-    def loads(self) -> Path:
-        """What the workload generator sent, a file per run."""
-        return self.root / "loads"
-
-    @property
-    def lock(self) -> Path:
-        """Held while something is started or stopped."""
-        return self.root / "lock"
-
-    @property
-    def remembered(self) -> Path:
-        """The settings that ``up`` was given."""
-        return self.root / "testbed.json"
-
-    @property
-    def tag(self) -> str:
-        """A name that no other testbed of this machine has."""
-        return "perdix-testbed-" + hashlib.sha256(str(self.root).encode()).hexdigest()[:8]
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.pids = root / "pids"  # what was started, a file each
+        self.logs = root / "logs"  # a file per process
+        self.conf = root / "conf"  # what the processes read
+        self.kafka_data = root / "data" / "kafka"  # the broker's log segments
+        self.flink_data = root / "data" / "flink"  # uploaded jars and temporary files
+        self.prometheus_data = root / "data" / "prometheus"  # its database; kept from one run to the next
+        self.checkpoints = root / "checkpoints"  # of the job
+        self.loads = root / "loads"  # what the workload generator sent, a file per run
+        self.lock = root / "lock"  # held while something is started or stopped
+        self.remembered = root / "testbed.json"  # the settings that ``up`` was given
+        # A name that no other testbed of this machine has
+        self.tag = "perdix-testbed-" + hashlib.sha256(str(root).encode()).hexdigest()[:8]
 
     def prepare(self) -> None:
         """Make the folders. Raises ``SettingsError`` when the folder cannot be written."""

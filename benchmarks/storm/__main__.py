@@ -40,7 +40,6 @@ def storm(player: Player, options: argparse.Namespace) -> dict[str, Any]:
     kinds = frozenset(options.only or KINDS) - frozenset(options.without)
     steps, number, found = 0, options.first, list[dict[str, Any]]()
     happened, struck, oracles = Counter[str](), Counter[str](), Counter[str]()
-    began_s = time.perf_counter()
     while steps < options.steps and number < options.first + options.episodes:
         given = episode(options.seed, number, kinds, options.course)
         run = player.play(given)
@@ -66,14 +65,12 @@ def storm(player: Player, options: argparse.Namespace) -> dict[str, Any]:
         number += 1
     return {
         "seed": options.seed,
-        "commit": commit(),
         "steps": steps,
         "violations": len(found),
         "oracles": dict(oracles),
         "found": found,
         "episodes": number - options.first,
         "faults": {kind: [struck[kind], drawn] for kind, drawn in happened.most_common()},
-        "seconds": round(time.perf_counter() - began_s, 1),
     }
 
 
@@ -88,12 +85,11 @@ def replayed(player: Player, path: Path) -> dict[str, Any]:
         run = player.play(given, compared=given.minutes >= EPISODE_MIN, crash_at=finding.get("boundary"))
         steps += run.steps
         found += [vars(violation) for violation in run.violations[:1]]
-    return {"commit": commit(), "steps": steps, "violations": len(found), "found": found}
+    return {"steps": steps, "violations": len(found), "found": found}
 
 
 def crashed(player: Player, every: int, climates: Sequence[int]) -> dict[str, Any]:
     """Let the process die at every boundary, or at every nth."""
-    began_s = time.perf_counter()
     every_crash, found = list[dict[str, Any]](), list[dict[str, Any]]()
     for crash in crashes(player, every, climates):
         every_crash.append(crash)
@@ -102,23 +98,20 @@ def crashed(player: Player, every: int, climates: Sequence[int]) -> dict[str, An
             print(
                 f"climate {crash['climate']}, boundary {crash['boundary']}: {crash['found'][0]['sentence']}", flush=True
             )
-    steps, seconds = sum(row["steps"] for row in every_crash), round(time.perf_counter() - began_s, 1)
-    counts = {"crashes": len(every_crash), "steps": steps, "violations": len(found)}
-    return {"commit": commit(), **counts, "found": found, "seconds": seconds}
+    steps = sum(row["steps"] for row in every_crash)
+    return {"crashes": len(every_crash), "steps": steps, "violations": len(found), "found": found}
 
 
 def soaked(ticks: int, jobs: int) -> dict[str, Any]:
     """Let time pass, and look at what grows."""
-    began_s = time.perf_counter()
     course = []
     for row in soak(ticks, jobs):
         course.append(row)
         print(f"{row['ticks']} ticks: {row['memory_mib']} MiB, store {row['store_mib']} MiB", flush=True)
     grown = steady(course)
-    seconds = round(time.perf_counter() - began_s, 1)
     violations = course[-1]["violations"] + (grown > FLAT_MIB)
-    result = {"commit": commit(), "jobs": jobs, "steps": course[-1]["ticks"], "violations": violations}
-    return {**result, "grown_mib": round(grown, 2), "course": course, "seconds": seconds}
+    result = {"jobs": jobs, "steps": course[-1]["ticks"], "violations": violations}
+    return {**result, "grown_mib": round(grown, 2), "course": course}
 
 
 def main() -> int:
@@ -149,6 +142,7 @@ def main() -> int:
     if options.soak is not None and options.soak < LEAST_TICKS:
         parser.error(f"--soak takes at least {LEAST_TICKS} ticks: before, memory rises and its slope means nothing")
     resource.setrlimit(resource.RLIMIT_AS, (LARGEST_BYTES, LARGEST_BYTES))
+    began_s = time.perf_counter()
     with PLANTS[options.plant]() if options.plant else nullcontext():
         player = Player()
         if options.crashes:
@@ -162,7 +156,8 @@ def main() -> int:
                 options.stop, options.no_shrink = True, True
             result = storm(player, options)
     if options.json:
-        options.json.write_text(json.dumps(result, indent=1), encoding="utf-8")
+        found = {"commit": commit(), **result, "seconds": round(time.perf_counter() - began_s, 1)}
+        options.json.write_text(json.dumps(found, indent=1), encoding="utf-8")
     print(f"{result['steps']} steps, {result['violations']} violations")
     return 1 if result["violations"] else 0
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+from unittest.mock import patch
 from urllib.parse import urlsplit
 
 import httpx
@@ -62,14 +63,9 @@ Exchange = Callable[[Request], Response]
 @contextmanager
 def simulated(exchange: Exchange) -> Iterator[None]:
     """Let every request of this process end in ``exchange``."""
-    real_httpx, real_urllib3 = httpx.HTTPTransport.handle_request, urllib3.PoolManager.urlopen
-    httpx.HTTPTransport.handle_request = _over_httpx(exchange)  # type: ignore[method-assign]
-    urllib3.PoolManager.urlopen = _over_urllib3(exchange)  # type: ignore[method-assign]
-    try:
+    over_httpx = patch.object(httpx.HTTPTransport, "handle_request", _over_httpx(exchange))
+    with over_httpx, patch.object(urllib3.PoolManager, "urlopen", _over_urllib3(exchange)):
         yield
-    finally:
-        httpx.HTTPTransport.handle_request = real_httpx  # type: ignore[method-assign]
-        urllib3.PoolManager.urlopen = real_urllib3  # type: ignore[method-assign]
 
 
 class _Body(httpx.SyncByteStream):

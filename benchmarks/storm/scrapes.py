@@ -69,7 +69,8 @@ def through(fault: Fault, began_s: float, true_s: float, series: list[Series]) -
         case "metrics ahead":
             return [replace(stream, times_ms=stream.times_ms + int(1_000 * fault.amount)) for stream in series]
         case "partial metrics":
-            return _lost(series, fault.amount, [fault.from_min, int(true_s)])
+            rng = np.random.default_rng([fault.from_min, int(true_s)])
+            return _kept(series, lambda stream: rng.random(len(stream)) >= fault.amount)
         case "workers missing":
             workers = sorted({stream.worker for stream in series if stream.worker is not None})
             gone = set(workers[: round(fault.amount * len(workers))])
@@ -91,23 +92,18 @@ def through(fault: Fault, began_s: float, true_s: float, series: list[Series]) -
     return series
 
 
+def _kept(series: list[Series], known_of: Callable[[Series], np.ndarray]) -> list[Series]:
+    """Return the samples that are known; series without any are left out."""
+    kept = []
+    for stream in series:
+        known = known_of(stream)
+        if known.any():
+            kept.append(replace(stream, times_ms=stream.times_ms[known], values=stream.values[known]))
+    return kept
+
+
 def _until(series: list[Series], until_s: float) -> list[Series]:
-    kept = []
-    for stream in series:
-        known = stream.times_ms <= 1_000 * until_s
-        if known.any():
-            kept.append(replace(stream, times_ms=stream.times_ms[known], values=stream.values[known]))
-    return kept
-
-
-def _lost(series: list[Series], share: float, seed: list[int]) -> list[Series]:
-    rng = np.random.default_rng(seed)
-    kept = []
-    for stream in series:
-        known = rng.random(len(stream)) >= share
-        if known.any():
-            kept.append(replace(stream, times_ms=stream.times_ms[known], values=stream.values[known]))
-    return kept
+    return _kept(series, lambda stream: stream.times_ms <= 1_000 * until_s)
 
 
 def _changed(
