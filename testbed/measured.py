@@ -9,10 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from perdix.control.observe import standing_still
-from perdix.replay.outcome import Course, Latency, Outcome, Played, Recovery
+from perdix.replay.figures import latency_of
+from perdix.replay.outcome import Course, Outcome, Played, Recovery
 from perdix.telemetry import metrics
 from perdix.telemetry.window import Values, Window
 
@@ -130,7 +132,7 @@ def played(
         workers=held,
         lag_records=lag,
         latency_p95_ms=latency,
-        cpu_load=_mean_over_workers(window.worker_metric(metrics.CPU.name)),
+        cpu_load=np.asarray(pd.DataFrame(window.worker_metric(metrics.CPU.name)).mean(axis=1)),
         capacity_per_s=nothing,
         forecast_per_s=nothing,
         price_per_h=nothing,
@@ -147,20 +149,12 @@ def played(
         worker_s=float(np.nansum(held)) * window.step_s,
         rescales=len(rescales),
         failures=0,
-        latency_ms=_latency(latency, throughput),
+        latency_ms=latency_of(course),
         share_above_objective=float(late.mean()),
         lag_maximum_records=float(np.nanmax(lag, initial=0.0)),
         lag_at_end_records=float(np.nan_to_num(lag[-1])),
         unprocessed=0.0,
-        recovery_error=None,
-        forecast_wape=None,
-        first_minute_wape=None,
-        capacity_error=None,
-        capacity_error_all=None,
-        clairvoyant_worker_s=None,
-        clairvoyant_ratio=None,
         wall_s=len(window) * window.step_s,
-        twin_s=0.0,
         recoveries=tuple(_recovery(rescale, predicted_s or {}) for rescale in rescales),
     )
     return Played(outcome, course)
@@ -205,27 +199,6 @@ def _began(stopped: NDArray[np.bool_], at: int) -> int:
     return k
 
 
-def _latency(latency_ms: Values, throughput_per_s: Values) -> Latency:
-    known = np.isfinite(latency_ms) & (throughput_per_s > 0)
-    if not known.any():
-        return Latency(*([float("nan")] * 4))
-    values, weights = latency_ms[known], throughput_per_s[known]
-    order = np.argsort(values)
-    shares = np.cumsum(weights[order]) / weights.sum()
-    at = [float(values[order][min(int(np.searchsorted(shares, q)), len(order) - 1)]) for q in (0.5, 0.95, 0.99)]
-    return Latency(float(np.average(values, weights=weights)), *at)
-
-
 def _carried(values: Values) -> Values:
     """Fill what is missing with the last known value, and what comes before the first with that."""
-    known = np.flatnonzero(np.isfinite(values))
-    if not len(known):
-        return values
-    index = np.maximum(np.searchsorted(known, np.arange(len(values)), side="right") - 1, 0)
-    return np.asarray(values[known[index]])
-
-
-def _mean_over_workers(table: Values) -> Values:
-    known = np.isfinite(table)
-    counts = known.sum(axis=1)
-    return np.where(counts > 0, np.where(known, table, 0.0).sum(axis=1) / np.maximum(counts, 1), np.nan)
+    return np.asarray(pd.Series(values).ffill().bfill(), dtype=np.float64)

@@ -118,7 +118,7 @@ def _outcome(
         sizes_cost=_mean([float(course.price_per_h.sum() / 3600.0) * twin.step_s]),
         rescales=sum(1 for outage in outages if outage.cause != "failure"),
         failures=sum(1 for outage in outages if outage.cause == "failure"),
-        latency_ms=_latency(course),
+        latency_ms=latency_of(course),
         share_above_objective=float(
             late(course.latency_p95_ms, course.lag_records, job.objectives.latency_p95_ms).mean()
         ),
@@ -131,8 +131,6 @@ def _outcome(
         first_minute_wape=minute_wape,
         capacity_error=_mean(truth.here),
         capacity_error_all=_mean(truth.everywhere),
-        clairvoyant_worker_s=None,
-        clairvoyant_ratio=None,
         wall_s=time.perf_counter() - truth.began_wall_s,
         twin_s=truth.twin_s,
         recoveries=recoveries,
@@ -184,7 +182,8 @@ def _forecast_of_each_second(reports: Sequence[TickReport], times_s: Values) -> 
     return found
 
 
-def _latency(course: Course) -> Latency:
+def latency_of(course: Course) -> Latency:
+    """Return the latency of a run, every record counting once; NaN where none came out."""
     came_out = np.isfinite(course.latency_p95_ms) & (course.throughput_per_s > 0)
     values, weights = course.latency_p95_ms[came_out], course.throughput_per_s[came_out]
     if not len(values):

@@ -114,15 +114,15 @@ class Outcome:
     lag_maximum_records: float
     lag_at_end_records: float
     unprocessed: float
-    recovery_error: float | None
-    forecast_wape: float | None
-    first_minute_wape: float | None
-    capacity_error: float | None
-    capacity_error_all: float | None
-    clairvoyant_worker_s: float | None
-    clairvoyant_ratio: float | None
-    wall_s: float
-    twin_s: float
+    recovery_error: float | None = None
+    forecast_wape: float | None = None
+    first_minute_wape: float | None = None
+    capacity_error: float | None = None
+    capacity_error_all: float | None = None
+    clairvoyant_worker_s: float | None = None
+    clairvoyant_ratio: float | None = None
+    wall_s: float = 0.0
+    twin_s: float = 0.0
     profiling_worker_s: float | None = None
     bill: Bill | None = None
     sizes_cost: float | None = None
