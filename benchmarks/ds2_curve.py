@@ -41,7 +41,6 @@ class Truth:
 
     @classmethod
     def measured(cls) -> Truth:
-        """Read the measured curve."""
         table = nexmark().groupby("parallelism")["records_per_second"]
         means = table.mean()
         each = np.interp(np.arange(1, MOST + 1), means.index, means.to_numpy() / means.index)
@@ -69,7 +68,6 @@ class Rule:
     curve: ScalingCurve | None = None
 
     def next(self, running: int, target_per_s: float, measured_per_s: float) -> int:
-        """Return the instances to run next."""
         if self.curve is None:
             exact = target_per_s / (measured_per_s / running)
         else:
@@ -86,7 +84,6 @@ class Knowing(Rule):
     truth: Truth = field(default_factory=Truth.measured)
 
     def next(self, running: int, target_per_s: float, measured_per_s: float) -> int:  # noqa: ARG002 - it knows
-        """Return the instances to run next."""
         wanted = min(self.truth.goal(target_per_s), MOST)
         return running if wanted == running - 1 else wanted
 
@@ -99,7 +96,6 @@ class Tally:
     excess: list[int] = field(default_factory=list)
 
     def add(self, reconfigurations: int, excess: int) -> None:
-        """Count one run."""
         self.reconfigurations.append(reconfigurations)
         self.excess.append(excess)
 

@@ -64,7 +64,6 @@ class OfScikit:
         self._build = build
 
     def fit(self, points: Sequence[ProfilePoint], maximum_per_s: Mapping[int, float], seed: int = 0) -> Any:  # noqa: ARG002
-        """Fit both; they know what is overloaded."""
         asked = _features([p.scale_out for p in points], [p.rate_per_s for p in points])
         latency = np.array([p.latency_ms for p in points])
         over = latency > OVERLOADED_MS
@@ -82,7 +81,6 @@ class FittedScikit:
     regressor: Any
 
     def predict(self, scale_outs: Any, rates_per_s: Any) -> LatencyPredictions:
-        """Predict as a latency model does."""
         asked = _features(scale_outs, rates_per_s)
         return LatencyPredictions(np.exp(self.regressor.predict(asked)), ~self.classifier.predict(asked))
 

@@ -17,7 +17,6 @@ class JsonHandler(BaseHTTPRequestHandler):
     wbufsize = -1
 
     def send(self, body: bytes) -> None:
-        """Answer that all is well."""
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))

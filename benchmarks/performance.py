@@ -59,7 +59,6 @@ class Truth:
 
     @classmethod
     def of(cls, operator: OperatorTwinParameters) -> Truth:
-        """Return the truth of a twin."""
         cores, memory = operator.sizes.cpu.values(), operator.sizes.memory.values()
         edges = [(c, memory[-1]) for c in cores] + [(cores[-1], m) for m in memory[:-1]]
         plane = [(c, m) for c in cores for m in memory]

@@ -75,7 +75,6 @@ class Job:
     testbed: Testbed
 
     def look(self) -> dict[str, Any]:
-        """Return the job as the JobManager shows it."""
         document: dict[str, Any] = self.flink.get(f"/jobs/{self.jid}")
         return document
 

@@ -53,16 +53,13 @@ class Twins:
         self.step(WARM_S)
 
     def step(self, seconds: int) -> None:
-        """Let time pass."""
         for twin in self.twins.values():
             twin.step(seconds)
 
     def read(self, job: StreamJob, now_s: float, since_s: float) -> Reading:
-        """Return a job's metrics."""
         return self.sources[job.name].read(job, now_s, since_s)
 
     def target_of(self, job: StreamJob) -> Target:
-        """Return what scales a job."""
         return LocalTwinTarget(self.twins[job.name])
 
 

@@ -66,7 +66,6 @@ class Memory:
     kept: dict[tuple[float, float], Reading] = field(default_factory=dict)
 
     def read(self, job: StreamJob, now_s: float, since_s: float) -> Reading:
-        """Return the twin's window under the job's name."""
         key = (now_s, since_s)
         if key not in self.kept:
             self.kept[key] = self.source.read(job, now_s, since_s)
@@ -82,7 +81,6 @@ class Instant:
     mix: Mapping[str, int] = field(default_factory=dict)
 
     def read(self) -> Running:
-        """Return what was last asked for."""
         return Running(self.scale_out, self.scale_out, settled=True, mix=self.mix, requested_mix=self.mix)
 
     def scale(
@@ -92,7 +90,6 @@ class Instant:
         mix: Mapping[str, int] | None = None,
         guard: Guard = unguarded,  # noqa: ARG002
     ) -> Running:
-        """Be there at once."""
         self.scale_out, self.mix = scale_out, mix or {}
         return self.read()
 

@@ -183,28 +183,23 @@ class InThisProcess:
 
     @property
     def sparkContext(self) -> InThisProcess:  # noqa: N802 - Spark's name
-        """Return what takes tags of jobs."""
         return self
 
     def addJobTag(self, _: str) -> None:  # noqa: N802 - Spark's name
         """Nothing is cancelled here."""
 
     def range(self, start: int, end: int, step: int, _: int) -> InThisProcess:
-        """Return the numbers, in one batch."""
         return InThisProcess(range(start, end, step))
 
     def mapInPandas(self, work: Callable[[Iterator[Any]], Iterator[Any]], _: str) -> InThisProcess:  # noqa: N802
-        """Return what ``work`` makes of pandas frames."""
         batch = self._batch().to_pandas()
         return InThisProcess(rows=lambda: [row for frame in work(iter([batch])) for row in frame.to_dict("records")])
 
     def mapInArrow(self, work: Callable[[Iterator[Any]], Iterator[Any]], _: str) -> InThisProcess:  # noqa: N802
-        """Return what ``work`` makes of record batches."""
         batch = self._batch()
         return InThisProcess(rows=lambda: [row for arrow in work(iter([batch])) for row in arrow.to_pylist()])
 
     def collect(self) -> list[Mapping[str, Any]]:
-        """Do it."""
         return list(self.rows())
 
     def _batch(self) -> pa.RecordBatch:

@@ -36,7 +36,6 @@ class Figure:
 
     @property
     def mean(self) -> float:
-        """Return the mean over seeds."""
         return float(np.mean(self.simulated))
 
     @property

@@ -58,12 +58,10 @@ class Recorder(Prometheus):
     def query_range(
         self, promql: str, start_s: float, end_s: float, step_s: float, *, lookback_s: float | None = None
     ) -> list[Series]:
-        """Note a query."""
         self.asked.append((promql, start_s, end_s, step_s, lookback_s))
         return []
 
     def pull_jobs(self, queries: EngineQueries, asked: Asked) -> dict[str, Any]:
-        """Note the queries of all that is asked."""
         lookback_s = max(2.0 * asked.scrape_interval_s, asked.step_s)
         for question in asked.questions(queries)[0]:
             self.query_range(question.promql, asked.start_s, asked.end_s, asked.step_s, lookback_s=lookback_s)

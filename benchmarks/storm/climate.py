@@ -51,7 +51,6 @@ class Load:
     ends_s: float
 
     def arrivals(self) -> Arrivals:
-        """Return it as a twin takes it."""
 
         def rates(second: int, count: int) -> np.ndarray:
             at_s = second + np.arange(count, dtype=np.float64)
@@ -73,7 +72,6 @@ class Place:
     seed: int
 
     def parameters(self) -> TwinParameters:
-        """Return the parameters of its twin."""
         return TwinParameters(
             name=self.job.name,
             workers=Workers(capacity_per_s=PER_WORKER, maximum=MAXIMUM, speed_spread=0.03),

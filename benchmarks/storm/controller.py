@@ -31,7 +31,6 @@ class Controller:
     awake_until_s: dict[str, float] = field(default_factory=dict)  # by job
 
     def end(self) -> None:
-        """End its process, if one runs."""
         process, self.process = self.process, None
         if process is not None:
             process.end()

@@ -108,7 +108,6 @@ class Deployment:
         return self._shown.read(now_s, self.active("stale read"))
 
     def ask(self, now_s: float, scale_out: int, by: str, decision_id: str) -> None:
-        """Take a request of a controller."""
         self.catch_up(now_s)
         if self.active("forgotten write") is not None:
             return

@@ -90,19 +90,15 @@ class _Connection(sqlite3.Connection):
         self._meets = meets
 
     def cursor(self, *_: Any) -> Any:
-        """Return a cursor whose statements pass the disk."""
         return super().cursor(partial(_Cursor, meets=self._meets))
 
     def execute(self, statement: str, *parameters: Any) -> Any:
-        """Execute a statement, if the disk lets it."""
         return self.cursor().execute(statement, *parameters)
 
     def executemany(self, statement: str, *parameters: Any) -> Any:
-        """Execute a statement for many rows, if the disk lets it."""
         return self.cursor().executemany(statement, *parameters)
 
     def commit(self) -> None:
-        """Commit, if the disk lets it."""
         self._meets("COMMIT")
         super().commit()
 
@@ -113,12 +109,10 @@ class _Cursor(sqlite3.Cursor):
         self._meets = meets
 
     def execute(self, statement: str, *parameters: Any) -> Any:
-        """Execute a statement, if the disk lets it."""
         self._meets(statement)
         return super().execute(statement, *parameters)
 
     def executemany(self, statement: str, *parameters: Any) -> Any:
-        """Execute a statement for many rows, if the disk lets it."""
         self._meets(statement)
         return super().executemany(statement, *parameters)
 

@@ -16,17 +16,14 @@ class Drowsy:
         self._inner, self._sleep = inner, sleep
 
     def read(self) -> Running:
-        """Return what runs."""
         return self._inner.read()
 
     def scale(
         self, scale_out: int, key: str, mix: Mapping[str, int] | None = None, guard: Guard = unguarded
     ) -> Running:
-        """Ask, a little later perhaps."""
         return self._inner.scale(scale_out, key, mix, _late(self._sleep, guard))
 
     def close(self) -> None:
-        """Close the target."""
         self._inner.close()
 
 
@@ -41,22 +38,18 @@ class Sleepy:
         self.first: DataflowReading | None = None
 
     def read_dataflow(self) -> DataflowReading:
-        """Return what every operator did so far."""
         found, self.first = self.first, None
         return found or self._inner.read_dataflow()
 
     def scale_operators(
         self, parallelism: Mapping[str, int], idempotency_key: str, guard: Guard = unguarded
     ) -> Running:
-        """Ask, a little later perhaps."""
         return self._inner.scale_operators(parallelism, idempotency_key, _late(self._sleep, guard))
 
     def requested_operators(self) -> Mapping[str, int]:
-        """Return what was asked for."""
         return self._inner.requested_operators()
 
     def close(self) -> None:
-        """Close the target."""
         self._inner.close()
 
 

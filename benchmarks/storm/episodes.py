@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -47,13 +47,11 @@ class Episode:
         return self.climate in WITH_OPERATORS and self.course == WAVES
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON-serialisable values."""
-        return {**vars(self), "faults": [fault.to_json() for fault in self.faults]}
+        return asdict(self)
 
     @classmethod
     def from_json(cls, given: Mapping[str, Any]) -> Episode:
-        """Rebuild from :meth:`to_json`."""
-        return cls(**{**given, "faults": tuple(Fault.from_json(fault) for fault in given["faults"])})
+        return cls(**{**given, "faults": tuple(Fault(**fault) for fault in given["faults"])})
 
 
 def episode(seed: int, number: int, kinds: Collection[str] = frozenset(KINDS), course: str = WAVES) -> Episode:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -36,7 +35,6 @@ class Fault:
     what: str = ""
 
     def during(self, minute: float) -> bool:
-        """Whether it is going on then."""
         return self.from_min <= minute < self.from_min + self.minutes
 
     def between(self, from_minute: float, to_minute: float) -> bool:
@@ -45,7 +43,6 @@ class Fault:
 
     @property
     def end_min(self) -> int:
-        """The minute in which it is over."""
         return self.from_min + self.minutes
 
     @property
@@ -53,15 +50,6 @@ class Fault:
         """When nothing of it is left: a controller that stands still at its end does so for its time."""
         stands_min = {"pause": self.minutes, **dict.fromkeys(ASLEEP, ASLEEP_S / 60.0)}
         return self.end_min + stands_min.get(self.kind, 0.0)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it as JSON-serialisable values."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, given: Mapping[str, Any]) -> Fault:
-        """Rebuild from :meth:`to_json`."""
-        return cls(**given)
 
 
 @dataclass(frozen=True)

@@ -107,7 +107,6 @@ class Flow:
         return self.twin.settled and self.twin.started_s <= at_s
 
     def catch_up(self, now_s: float) -> None:
-        """Let the twin live up to now."""
         self._once()
         self.twin.step(max(int(now_s) - self.twin.now_s, 0))
         self._count()
@@ -131,7 +130,6 @@ class Flow:
         return self._shown.read(now_s, self.active("stale read"))
 
     def ask(self, now_s: float, wanted: Mix, by: str, decision_id: str) -> None:
-        """Take a request of a loop."""
         self.catch_up(now_s)
         if self.active("forgotten write") is None:
             self._wanted(wanted, by, decision_id)

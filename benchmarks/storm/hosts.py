@@ -37,7 +37,6 @@ class Hosts:
     machine: Machine | None
 
     def start(self, controller: Controller) -> Process | Loop:
-        """Start the process of a controller."""
         weather, boundaries = self.weather, self.boundaries
         folder = self.folder / controller.name
         folder.mkdir(exist_ok=True)

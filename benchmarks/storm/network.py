@@ -45,7 +45,6 @@ class Response:
 
     @classmethod
     def of(cls, status: int, document: Any) -> Response:
-        """Return an answer in JSON."""
         return cls(status, json.dumps(document).encode(), dict(HEADERS))
 
 

@@ -45,7 +45,6 @@ class InTurn(Calls):
     """Calls one after the other in this thread, so that they are made in the same order each time."""
 
     def run(self, calls: Iterable[Call[Result]]) -> Iterator[Result]:
-        """Yield results as they come."""
         for call in calls:
             yield from self._made(call)
 
@@ -118,7 +117,6 @@ class Running:
 
     @property
     def boot(self) -> str:
-        """Return the boot of its machine."""
         return self._around.machine.boot
 
     def elapsed_s(self) -> float:
@@ -156,11 +154,9 @@ class Process(Running):
         self.io = TickIO(source, self.store, champions, target_of, tick_interval_s=INTERVAL_S, ahead=ahead)
 
     def tick(self, jobs: Sequence[StreamJob], heartbeat: Path) -> FleetReport:
-        """Make one tick of the fleet."""
         return tick_fleet(jobs, self.io, self, holder=self.name, soft_deadline_s=SOFT_DEADLINE_S, heartbeat=heartbeat)
 
     def end(self) -> None:
-        """Close what the process had open, as its end does."""
         super().end()
         self.targets.close()
 
@@ -211,6 +207,5 @@ class Loop(Running):
         return None
 
     def end(self) -> None:
-        """Close what the process had open, as its end does."""
         super().end()
         self._flink.close()

@@ -37,7 +37,6 @@ class Campaign:
 
     @property
     def results(self) -> Results:
-        """The file of results."""
         return Results(self.folder / FILE)
 
     @property

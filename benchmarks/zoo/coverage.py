@@ -36,7 +36,6 @@ class Tally:
     log_error: float = 0.0
 
     def add(self, estimate: Estimate, true_per_s: float) -> None:
-        """Count one interval."""
         self.asked += 1
         self.below += true_per_s < estimate.low_per_s
         self.above += true_per_s > estimate.high_per_s

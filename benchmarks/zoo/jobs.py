@@ -47,7 +47,6 @@ class ZooJob:
 
     @property
     def maximum(self) -> int:
-        """Most workers that it may have."""
         return self.parameters.workers.maximum
 
     def case(self, policy: str) -> Case:
