@@ -2,7 +2,6 @@
 
     python -m benchmarks.fleet_training --jobs 1000 --cores 2     # the whole: Spark, MLflow and Dagster for real
     python -m benchmarks.fleet_training --jobs 100 --cores 1      # how it scales with cores
-    python -m benchmarks.fleet_training --jobs 100 --profile      # where the time of a job goes
 
 Writes a seeded lake of N stream jobs with a week of one-minute workload each (nine in a hundred broken on purpose: see
 benchmarks/many_jobs.py), then runs the assets ``forecast_candidates`` and ``forecast_champions`` over all of them in a
@@ -12,10 +11,8 @@ home of its own. Seconds are by the clock; seconds of a processor beside them te
 from __future__ import annotations
 
 import argparse
-import cProfile
 import json
 import os
-import pstats
 import resource
 import statistics
 import tempfile
@@ -32,7 +29,6 @@ from benchmarks.harness import options, write_json
 from benchmarks.many_jobs import job_names, write_fleet_lake
 from perdix.assets.kept_answers import read_answer
 from perdix.assets.resources import Workspace
-from perdix.assets.training import tasks as training_tasks
 from perdix.cli import runs
 from perdix.cli.output import console, styled
 from perdix.settings.home import PROJECT, Home
@@ -40,7 +36,6 @@ from perdix.settings.product import TrainingSettings
 from perdix.telemetry.lake import Lake
 
 ASSETS = [dg.AssetKey("forecast_candidates"), dg.AssetKey("forecast_champions")]
-PROFILED = 10  # jobs
 
 
 def prepare(root: Path, asked: argparse.Namespace) -> tuple[Workspace, dict[str, list[str]]]:
@@ -169,34 +164,6 @@ def _spread(values: list[float]) -> dict[str, float]:
     return {"median": statistics.median(ordered), "p90": ordered[int(0.9 * (len(ordered) - 1))], "most": ordered[-1]}
 
 
-def profile(lake: Path, asked: argparse.Namespace) -> None:
-    """Print where the time of some sound jobs goes, all in this process."""
-    settings = TrainingSettings()
-
-    def key(job: str) -> dict[str, Any]:
-        return {
-            "job": job,
-            "lake": str(lake),
-            "families": asked.families,
-            "history_days": settings.history_days,
-            "horizon_s": settings.horizon_s,
-            "seed": settings.seed,
-            "champions": None,
-            "shared": None,
-            "pictures": False,
-        }
-
-    jobs = [job for job in job_names(asked.jobs) if job[-1] != "9"][: PROFILED + 1]  # the nines may be broken
-    training_tasks.train_forecast(key(jobs[0]))  # imports
-    profiler, began_s = cProfile.Profile(time.process_time), time.process_time()
-    for job in jobs[1:]:
-        profiler.runcall(training_tasks.train_forecast, key(job))
-    print(f"{(time.process_time() - began_s) / len(jobs[1:]):.2f} s of a processor per job, under the profiler")
-    stats = pstats.Stats(profiler)
-    stats.sort_stats("cumulative").print_stats(r"/(assets|models|telemetry)/", 45)
-    stats.sort_stats("tottime").print_stats(25)
-
-
 def main() -> None:
     parser = options(__doc__)
     parser.add_argument("--jobs", type=int, default=1_000)
@@ -206,13 +173,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--lake", type=Path, help="keep the lake here, and use it again")
     parser.add_argument("--again", action="store_true", help="train a second time: champions are challenged")
-    parser.add_argument("--profile", action="store_true", help="only where the time of a job goes")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         workspace, broken = prepare(Path(folder), asked)
-        if asked.profile:
-            profile(workspace.lake().root, asked)
-            return
         jobs = job_names(asked.jobs)
         with runs.instance(workspace.paths()) as instance:
             instance.add_dynamic_partitions("stream_jobs", jobs)

@@ -21,6 +21,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 
 from benchmarks.harness import Columns, Row, geometric_mean, grouped, options, show
 from benchmarks.measured import DATA, there
@@ -99,14 +100,11 @@ class SharedTrees:
 
 def load(name: str, granularity: str) -> Trace:
     step_s, _ = GRANULARITIES[granularity]
-    rows = [
-        line.split(",") for line in (FOLDER / f"{name}_{granularity}.csv").read_text().splitlines()[1:] if line.strip()
-    ]
-    rows = [row for row in rows if row[1].strip()]
-    times_s = np.array([row[0] for row in rows], dtype="datetime64[s]").astype(np.float64)
+    table = pd.read_csv(FOLDER / f"{name}_{granularity}.csv", float_precision="round_trip").dropna()
+    times_s = table.iloc[:, 0].to_numpy(dtype="datetime64[s]").astype(np.float64)
     steps = np.round((times_s - times_s[0]) / step_s).astype(int)
     per_s = np.full(steps[-1] + 1, np.nan)
-    per_s[steps] = np.trunc(np.array([float(row[1]) for row in rows]))
+    per_s[steps] = np.trunc(table.iloc[:, 1])
     return Trace(name, Workload(float(times_s[0]), step_s, per_s), steps)
 
 

@@ -33,6 +33,7 @@ from itertools import pairwise, product
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from benchmarks.harness import options, show
 from benchmarks.measured import DATA
@@ -43,7 +44,7 @@ from perdix.models.forecasting.member import Member
 from perdix.models.forecasting.seasonal_naive import LastValue
 from perdix.models.forecasting.seasonal_trend import SeasonalTrend
 from perdix.models.mixes.problem import Problem, Sizes
-from perdix.models.mixes.qcesa import MixPlan, plan, single, steadied
+from perdix.models.mixes.qcesa import plan, single, steadied
 from perdix.settings.prices import load_prices
 from perdix.telemetry.window import Values
 from perdix.twin.operators.parameters import load_operator, operator_names
@@ -85,11 +86,8 @@ def _by_second(path: Path) -> Trace:
 
 
 def _by_step(path: Path, step_s: float) -> Trace:
-    rows = [line.split(",") for line in path.read_text().splitlines()[1:] if line.strip()]
-    per_s = np.array([float(row[1]) if row[1].strip() else np.nan for row in rows])
-    known = np.isfinite(per_s)
-    per_s = np.interp(np.arange(len(per_s)), np.flatnonzero(known), per_s[known])
-    return _trace(path.stem, per_s, step_s, 0.5)
+    per_s = pd.read_csv(path, float_precision="round_trip").iloc[:, 1].interpolate(limit_direction="both")
+    return _trace(path.stem, per_s.to_numpy(dtype=np.float64), step_s, 0.5)
 
 
 def _made(shape: Shape) -> Trace:
@@ -123,26 +121,30 @@ def scaled(per_s: Values, sizes: Sizes, workers: int) -> Values:
 # ---- the workload is known
 
 
-def known_rows(wanted: argparse.Namespace) -> Iterator[dict[str, object]]:
+def problems(wanted: argparse.Namespace) -> Iterator[tuple[dict[str, object], Problem]]:
+    """Yield each operator on each trace, named, and what is to be planned of it."""
     for operator, trace in product(wanted.operators, chosen(wanted)):
         sizes = four_sizes(operator)
         levels = scaled(trace.workload.per_s, sizes, wanted.workers)[:LONGEST]
-        problem = Problem.of(sizes, levels, 0, 1)
+        yield {"operator": operator, "trace": trace.name}, Problem.of(sizes, levels, 0, 1)
+
+
+def known_rows(wanted: argparse.Namespace) -> Iterator[dict[str, object]]:
+    for named, problem in problems(wanted):
         begun = time.process_time()
         best = plan(problem)
         took_s = time.process_time() - begun
-        alone = [single(problem, index) for index in range(len(sizes))]
+        alone = [single(problem, index) for index in range(len(problem.sizes))]
         yield {
-            "operator": operator,
-            "trace": trace.name,
-            "epochs": len(levels),
+            **named,
+            "epochs": len(problem.levels_per_s),
             "qcesa": best.costs.total,
             "exact": best.exact,
             "gap": best.gap,
             "candidates": best.candidates,
             "cpu_s": took_s,
             "changes_share": (best.costs.starts + best.costs.stops) / best.costs.total,
-            **{f"cba_{name}": mix.costs.total for name, mix in zip(sizes.names, alone, strict=True)},
+            **{f"cba_{name}": mix.costs.total for name, mix in zip(problem.sizes.names, alone, strict=True)},
             **against(best.costs.total, [mix.costs.total for mix in alone]),
         }
 
@@ -267,20 +269,15 @@ def large_rows(wanted: argparse.Namespace) -> Iterator[dict[str, object]]:
 
 def near_rows(wanted: argparse.Namespace) -> Iterator[dict[str, object]]:
     """How far the good plan is from the cheapest, where that is known."""
-    for operator, trace in product(wanted.operators, chosen(wanted)):
-        sizes = four_sizes(operator)
-        problem = Problem.of(sizes, scaled(trace.workload.per_s, sizes, wanted.workers)[:LONGEST], 0, 1)
+    for named, problem in problems(wanted):
         best, near = plan(problem), plan(problem, exact_candidates=0)
-        yield {"operator": operator, "trace": trace.name, **gaps(best, near)}
-
-
-def gaps(best: MixPlan, near: MixPlan) -> dict[str, object]:
-    return {
-        "exact": best.exact,
-        "near_above_best": near.costs.total / best.costs.total - 1.0,
-        "near_above_bound": near.gap,
-        "best_above_bound": best.costs.total / near.lower_bound - 1.0,
-    }
+        yield {
+            **named,
+            "exact": best.exact,
+            "near_above_best": near.costs.total / best.costs.total - 1.0,
+            "near_above_bound": near.gap,
+            "best_above_bound": best.costs.total / near.lower_bound - 1.0,
+        }
 
 
 def tick_rows(wanted: argparse.Namespace) -> Iterator[dict[str, object]]:
