@@ -58,20 +58,12 @@ def up(
 
     Example: python -m testbed up --workers 4
     """
+    given = {name: value for name, value in locals().items() if name in Testbed.model_fields and value is not None}
     began = time.monotonic()
-    asked: dict[str, Any] = {
-        "workers": workers,
-        "partitions": partitions,
-        "cores": cores,
-        "throttle": throttle,
-        "burn_ms": burn_ms,
-        "open_delay_ms": open_delay_ms,
-        "state_bytes": state_bytes,
-    }
     if port_offset is not None:
-        asked["ports"] = _shifted(port_offset)
+        given["ports"] = _shifted(port_offset)
     layout = Layout(state.expanduser().resolve())
-    testbed = _asked(layout, {name: value for name, value in asked.items() if value is not None})
+    testbed = _asked(layout, given)
 
     def say(line: str) -> None:
         if not as_json:
@@ -143,7 +135,9 @@ def load(
 @app.command("kill-worker")
 def kill_worker(worker: str, state: StateOption = STATE) -> None:
     """Kill a TaskManager at once (SIGKILL), as a machine that is lost."""
-    pid = _worker(_recalled(state), worker)
+    chosen = _recalled(state)
+    _require_worker(chosen, worker)
+    pid = chosen.known_running(worker)
     os.kill(pid, signal.SIGKILL)
     console.print(f"killed {worker} (pid {pid})")
 
@@ -151,8 +145,7 @@ def kill_worker(worker: str, state: StateOption = STATE) -> None:
 @app.command("start-worker")
 def start_worker(worker: str, state: StateOption = STATE) -> None:
     """Start a TaskManager again."""
-    chosen = _recalled(state)
-    chosen.start([worker])
+    _recalled(state).start([worker])
 
 
 @app.command("resize-worker")
@@ -224,11 +217,6 @@ def _recalled(state: Path, *, must_exist: bool = True) -> Cluster:
     if testbed is None and must_exist:
         raise UserError(f"no testbed in {layout.root}; `python -m testbed up` first")
     return Cluster(layout, testbed or Testbed(), console.print)
-
-
-def _worker(chosen: Cluster, worker: str) -> int:
-    _require_worker(chosen, worker)
-    return chosen.known_running(worker)
 
 
 def _require_worker(chosen: Cluster, worker: str) -> None:

@@ -296,13 +296,9 @@ def _has_registered(jobmanager: JobManager, worker: str, before: str | None) -> 
 
 
 def _is_free(port: int) -> bool:
-    with socket.socket() as candidate:
-        candidate.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # ports in TIME_WAIT are free to a server
-        try:
-            candidate.bind((HOST, port))
-        except OSError:
-            return False
-    return True
+    with contextlib.suppress(OSError), socket.create_server((HOST, port)):
+        return True
+    return False
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -76,12 +76,7 @@ LOOPBACK = "127.0.0.1"
 def free_port(preferred: int) -> int:
     """Return ``preferred`` when nothing listens there on loopback, else any free port."""
     for port in (preferred, 0):
-        with socket.socket() as candidate:
-            candidate.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                candidate.bind((LOOPBACK, port))
-            except OSError:
-                continue
+        with suppress(OSError), socket.create_server((LOOPBACK, port)) as candidate:
             return int(candidate.getsockname()[1])
     raise UserError("no free port on loopback")
 
@@ -150,17 +145,14 @@ class Processes:
 
     def _signal_all(self, sign: signal.Signals) -> None:
         for child in reversed(list(self.children.values())):
-            try:
+            with suppress(ProcessLookupError):
                 os.killpg(child.pid, sign)
-            except ProcessLookupError:
-                continue
 
 
 def _alive(child: subprocess.Popen[bytes]) -> bool:
-    if child.poll() is None:
+    """Whether a child runs, or children of its own that outlive it."""
+    with suppress(ProcessLookupError):
+        if child.poll() is not None:
+            os.killpg(child.pid, 0)
         return True
-    try:
-        os.killpg(child.pid, 0)  # its own children may outlive it
-    except ProcessLookupError:
-        return False
-    return True
+    return False

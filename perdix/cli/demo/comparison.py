@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import pandas as pd
 
 from perdix.control.champions import Champions
 from perdix.replay.best_static import best_static
@@ -115,9 +115,7 @@ def _play(demo: _Demo, _tell: Tell) -> tuple[Outcome, Course]:
 
 def _minutes(values: Values) -> list[float]:
     whole = values[: len(values) // 60 * 60].reshape(-1, 60)
-    known = np.isfinite(whole)
-    sums, counts = np.where(known, whole, 0.0).sum(axis=1), np.maximum(known.sum(axis=1), 1)
-    return [float(value) for value in np.where(known.any(axis=1), sums / counts, np.nan)]
+    return [float(value) for value in pd.DataFrame(whole).mean(axis=1)]
 
 
 def _row(name: str, trained: dict[str, Any], results: dict[str, Outcome]) -> dict[str, Any]:
