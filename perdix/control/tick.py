@@ -6,7 +6,8 @@ jobs (:mod:`perdix.control.fleet`), and the clock (``now_s`` is handed in).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -62,7 +63,7 @@ def tick(job: StreamJob, io: TickIO, now_s: float, tenure: Tenure | None = None)
 def begin(job: StreamJob, io: TickIO, now_s: float, tenure: Tenure | None = None) -> Begun:
     """Make a tick as far as its decision is stored: all of :func:`tick` but asking the target."""
     store = io.store if tenure is None else tenure.fenced
-    stages = _Stages(io.stopwatch_s)
+    stages = _Stages()
     with stages("recall"):
         with store.seen() as seen:
             remembered = io.memories.recall(seen, job.name)
@@ -169,15 +170,14 @@ class _Found:
 
 
 class _Stages:
-    def __init__(self, stopwatch_s: Callable[[], float]) -> None:
-        self._stopwatch_s = stopwatch_s
+    def __init__(self) -> None:
         self.milliseconds: dict[str, float] = {}
 
     @contextmanager
     def __call__(self, name: str) -> Iterator[None]:
-        began_s = self._stopwatch_s()
+        began_s = time.perf_counter()
         yield
-        self.milliseconds[name] = 1_000.0 * (self._stopwatch_s() - began_s)
+        self.milliseconds[name] = 1_000.0 * (time.perf_counter() - began_s)
 
 
 def _observe(setting: Setting, io: TickIO, memory: JobMemory, running: Running | None) -> Observation:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -56,7 +55,6 @@ class TickIO:
     # Closes the targets of all but these jobs, which are served; ``None``: they are nobody's to close
     keep_targets: Callable[[Container[str]], None] | None = None
     tick_interval_s: float = 60.0  # seconds between ticks
-    stopwatch_s: Callable[[], float] = time.perf_counter  # for the stage times of the report only
     memories: Memories = field(default_factory=Memories)  # what this process remembers from its own ticks
     # Whether the load is foreseen and the capacity of every scale-out worked out. ``False`` in replays of policies that
     # decide by what is measured alone: only the guards then ask what was learned
@@ -119,16 +117,16 @@ class TickReport:
 
     def job_status(self, now_s: float) -> JobStatus:
         """Return the status that the journal keeps."""
-        details: dict[str, Any] = {"event": self.event, "scale_out": self.running, "wanted": self.wanted}
-        details |= {
+        details = {
+            "event": self.event,
+            "scale_out": self.running,
+            "wanted": self.wanted,
             "advised": self.advised,
             "wape": self.wape,
             "horizon_wape": self.horizon_wape,
             "notes": list(self.notes),
             "decision_id": self.decision_id,
-        }
-        details["reason"] = None if self.decision is None else self.decision.reason
-        details |= {
+            "reason": None if self.decision is None else self.decision.reason,
             "mix": dict(self.running_mix),
             "capacity": _bounds(self.capacities.get(self.running or 0)),
             "forecast": _outlook(self.forecast),

@@ -16,7 +16,7 @@ from perdix.control.job_files import FollowedFiles
 from perdix.control.operators.naming import on_record
 from perdix.control.publish.metrics import PublishedCollector, TickCounts, registry_of
 from perdix.control.publish.names import BUDGET_LEFT, METRICS, Shown
-from perdix.control.publish.standing import PublishedState, TickRow
+from perdix.control.publish.standing import PublishedState
 from perdix.control.state.journal import JobStatus, Status, Tick
 from perdix.control.state.store import StateStore
 from perdix.models.drift import POOR_TICKS, DriftState
@@ -117,7 +117,7 @@ def test_ticks_of_many_controllers_are_counted_however_many_they_are(store: Stat
 def test_ticks_are_counted_on_after_a_clock_that_was_ahead_is_set_back() -> None:
     ticks = TickCounts(since_s=NOW_S + 80_000.0)
     for now_s in (NOW_S + 86_400.0, NOW_S, NOW_S + 60.0):
-        rows = [TickRow(at_s, "a", at_s + 1.0, {}) for at_s in (NOW_S + 86_400.0, now_s) if at_s > ticks.since_s]
+        rows = [Tick(at_s, at_s + 1.0, "a", {}) for at_s in (NOW_S + 86_400.0, now_s) if at_s > ticks.since_s]
         ticks.take(rows, now_s)
     assert ticks.outcomes["empty"] == 2, "but for that of the first look back"
 
@@ -132,10 +132,10 @@ def test_what_was_seen_before_the_clock_was_set_back_is_not_published_as_seen_no
 
 
 def test_no_tick_is_counted_twice_where_the_clock_is_set_back() -> None:
-    ticks, kept = TickCounts(since_s=NOW_S), list[TickRow]()
+    ticks, kept = TickCounts(since_s=NOW_S), list[Tick]()
 
     def minute(at_s: float) -> float:
-        kept.append(TickRow(at_s, "a", at_s + 1.0, {"faults": ["journal"]}))
+        kept.append(Tick(at_s, at_s + 1.0, "a", {"faults": ["journal"]}))
         ticks.take([row for row in kept if row.started_s > ticks.since_s], at_s + 5.0)
         return ticks.outcomes["empty"]
 

@@ -12,7 +12,7 @@ import threading
 import time
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import isfinite
@@ -31,9 +31,9 @@ from perdix.control.job_files import FollowedFiles, JobFiles
 from perdix.control.operators.naming import job_of
 from perdix.control.publish import names
 from perdix.control.publish.names import METRICS, Kind, Metric
-from perdix.control.publish.standing import Cause, Published, PublishedState, Snapshot, TickRow, UnreadableError, Wanted
+from perdix.control.publish.standing import Cause, Published, PublishedState, Snapshot, UnreadableError, Wanted
 from perdix.control.reconcile import Event
-from perdix.control.state.journal import Status
+from perdix.control.state.journal import Status, Tick
 from perdix.control.state.schema import SCHEMA
 from perdix.control.state.store import PRUNE_EVERY_S, Retention
 from perdix.models.registry.provenance import installed
@@ -62,7 +62,6 @@ class PublishedCollector(Collector):
     ``files``: folders of job files; without any, jobs are published that the store knows.
     ``clock``: read once per scrape.
     ``holder``: name of the controller in this process, whose leases are counted; ``None`` where there is none.
-    ``stopwatch_s``: for the scrape's duration only.
     """
 
     def __init__(
@@ -73,12 +72,10 @@ class PublishedCollector(Collector):
         *,
         freshness: Freshness | None = None,
         holder: str | None = None,
-        stopwatch_s: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._state, self._files, self._clock = state, files, clock
         self._freshness = freshness or Freshness()
         self._holder = holder
-        self._stopwatch_s = stopwatch_s
         self._lock = threading.Lock()
         self._last: Snapshot | None = None
         self._errors: Counter[Cause] = Counter()
@@ -108,7 +105,7 @@ class PublishedCollector(Collector):
             return list(self._collected())
 
     def _collected(self) -> Iterator[Family]:
-        began_s, now_s = self._stopwatch_s(), self._clock.now_s()
+        began_s, now_s = time.perf_counter(), self._clock.now_s()
         files = self._files.look()
         up = self._read(now_s)
         families = _Families()
@@ -121,7 +118,7 @@ class PublishedCollector(Collector):
         for job_name, settings in sorted(files.jobs.items()):
             _add_settings(families, job_name, settings)
         self._add_process(families, files, up=up)
-        families.add(names.SCRAPE, self._stopwatch_s() - began_s)
+        families.add(names.SCRAPE, time.perf_counter() - began_s)
         yield from families.all()
 
     def _add_job(self, families: _Families, job: Published, settings: StreamJob | None, now_s: float) -> None:
@@ -186,7 +183,7 @@ class TickCounts:
         """Ticks that began later may not be counted yet."""
         return max(self._begun_s, self._newest_s - TICKS_OVERLAP_S)
 
-    def take(self, rows: Iterable[TickRow], now_s: float) -> None:
+    def take(self, rows: Iterable[Tick], now_s: float) -> None:
         """Count ticks, those that were counted before left out; also after a clock that was ahead is set back."""
         self._begun_s, self._newest_s = min(self._begun_s, now_s), min(self._newest_s, now_s)
         for row in rows:

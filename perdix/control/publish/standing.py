@@ -17,6 +17,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from perdix.control.clock import CLOCK_BACK_S
 from perdix.control.lease import PREFIX
+from perdix.control.state.journal import Tick
 from perdix.control.state.ledger import UNJUDGED, State, account_of
 from perdix.control.state.postgresql import Limits, engine_of
 from perdix.control.state.schema import (
@@ -104,22 +105,12 @@ class Published:
 
 
 @dataclass(frozen=True)
-class TickRow:
-    """A tick of the fleet as the journal has it."""
-
-    started_s: float
-    holder: str
-    finished_s: float
-    summary: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
 class Snapshot:
     """All that is published, as of ``read_s`` (epoch seconds)."""
 
     read_s: float
     jobs: Mapping[str, Published] = field(default_factory=dict)
-    ticks: tuple[TickRow, ...] = ()
+    ticks: tuple[Tick, ...] = ()
 
 
 class PublishedState:
@@ -315,6 +306,6 @@ def _leases(connection: sa.Connection) -> dict[str, tuple[str, float]]:
     return {row.name.removeprefix(PREFIX): (row.holder, row.expires_s) for row in connection.execute(query)}
 
 
-def _ticks(connection: sa.Connection, since_s: float) -> tuple[TickRow, ...]:
+def _ticks(connection: sa.Connection, since_s: float) -> tuple[Tick, ...]:
     rows = connection.execute(sa.select(ticks).where(ticks.c.started_s > since_s).order_by(ticks.c.started_s))
-    return tuple(TickRow(row.started_s, row.holder, row.finished_s, from_text(row.summary)) for row in rows)
+    return tuple(Tick(row.started_s, row.finished_s, row.holder, from_text(row.summary)) for row in rows)
