@@ -67,7 +67,9 @@ def update(
         return memory
     seen = _unseen(memory, workload_of(window))
     workload = _appended(memory.workload, seen, max(seen.step_s, TRUTH_CELL_S), TRUTH_KEPT_S)
-    minutes = _appended(memory.minutes, seen, MINUTE_S, KEPT_S)
+    minutes = memory.minutes
+    for part in (seen,) if observation.past is None else (observation.past, seen):
+        minutes = _appended(minutes, part, MINUTE_S, KEPT_S)
     champion, fallback = memory.champion, memory.fallback
     if champion is not None:
         champion = replace(champion, forecaster=champion.forecaster.update(seen))

@@ -42,6 +42,7 @@ class Observation:
     ``unchecked``: why it is unknown whether fewer workers would do, in words: the job was restarted so lately that its
     metrics cannot be held against each other yet, or a backlog drains too slowly for the reported workload; else
     ``None``.
+    ``past``: the workload of the hours before the window; ``None`` where it was not read.
     """
 
     window: Window | None
@@ -63,6 +64,7 @@ class Observation:
     still: bool = False
     memory_ratio: float | None = None
     unchecked: str | None = None
+    past: Workload | None = None
 
     @property
     def clear(self) -> bool:
@@ -139,6 +141,7 @@ def observe(
         contradiction=contradiction,
         still=bool(still[-1]),
         unchecked=_unchecked(window, agreement),
+        past=_past(reading.past, ranges or {}),
     )
 
 
@@ -247,6 +250,15 @@ def workload_of(window: Window) -> Workload:
     """Return the workload of a window in the form that forecasters take."""
     start_s = float(window.times_s[0]) - window.step_s if len(window) else 0.0
     return Workload(start_s, window.step_s, np.asarray(window.job_metric(metrics.WORKLOAD.name)))
+
+
+def _past(window: Window | None, ranges: Mapping[str, Plausible]) -> Workload | None:
+    """Return the workload of the hours before, from where it begins; ``None`` where nothing is known of it."""
+    if window is None:
+        return None
+    workload = workload_of(screened(window, ranges))
+    known = np.flatnonzero(np.isfinite(workload.per_s))
+    return workload.part(int(known[0]), len(workload)) if len(known) else None
 
 
 def total_throughput(window: Window) -> Values:

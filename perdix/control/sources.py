@@ -4,11 +4,13 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from perdix.control.job_files import Stamp, stamp_of
+from perdix.models.forecasting.foresight import KEPT_S
 from perdix.policies.holding import AHEAD_S
+from perdix.settings.durations import MINUTE_S
 from perdix.settings.plain_error import PlainError
 from perdix.settings.stream_job import PrometheusSource, StreamJob
 from perdix.settings.yaml_files import SettingsError, UnreadableError
@@ -19,6 +21,7 @@ from perdix.telemetry.prometheus import Asked, Prometheus, Pulled
 from perdix.telemetry.prometheus_answers import PrometheusError
 from perdix.telemetry.quality import NEEDED
 from perdix.telemetry.queries import EngineQueries, load_queries, queries_file
+from perdix.telemetry.query_text import rate_window_s
 from perdix.telemetry.window import Window
 
 LONGEST_READ_S = 3_600.0
@@ -39,6 +42,8 @@ class Reading:
 
     window: Window
     warnings: tuple[str, ...] = ()
+    # Of a reading as long as a first tick's: the workload of the hours before it, by minutes; ``None``: not known
+    past: Window | None = None
 
 
 class MetricsSource(Protocol):
@@ -84,6 +89,7 @@ class LiveSource:
         self._queries_of = queries_of
         self._clients: dict[str, Prometheus] = {}
         self._down: dict[str, tuple[float, str]] = {}
+        self._no_past: dict[str, float] = {}  # epoch seconds when the hours before could not be read, by server
         self._queries: dict[str, tuple[Stamp | None, EngineQueries | str]] = {}  # or why they cannot be used
         self._making = threading.Lock()
 
@@ -133,11 +139,39 @@ class LiveSource:
                 step_s,
             )
             pulled = self._client(source).pull_jobs(queries, asked)
+            past = self._past(queries, asked, now_s, source) if now_s - start_s >= LONGEST_READ_S else {}
         except (SourceError, PrometheusError, SettingsError, ValueError) as error:
             if isinstance(error, PrometheusError) and error.kind in {"unreachable", "timeout", "overloaded"}:
                 self._down[source.asked_as] = (now_s, str(error))
             return {job.name: SourceError(str(error)) for job, _, _ in members}
-        return {job.name: _reading(job, pulled[job.name], since_s, now_s, step_s) for job, _, since_s in members}
+        read = {job.name: _reading(job, pulled[job.name], since_s, now_s, step_s) for job, _, since_s in members}
+        return {
+            name: replace(found, past=past.get(name)) if isinstance(found, Reading) else found
+            for name, found in read.items()
+        }
+
+    def _past(self, queries: EngineQueries, asked: Asked, now_s: float, source: PrometheusSource) -> dict[str, Window]:
+        """Return the workload by minutes of the hours before what is asked for, of the jobs of which it can be read.
+
+        Nothing is decided on it alone: a server that it is too much for is not asked again for an hour.
+        """
+        if 0.0 <= now_s - self._no_past.get(source.asked_as, -math.inf) < LONGEST_READ_S:
+            return {}
+        step_s = max(source.scrape_interval_s, MINUTE_S)
+        begin_s, end_s = (math.floor(at_s / step_s) * step_s for at_s in (now_s - KEPT_S, asked.start_s))
+        wanted = dict.fromkeys(asked.wanted, (WORKLOAD.name,))
+        rated_over_s = max(source.scrape_interval_s, MINUTE_S / rate_window_s(1.0))  # so a rate is of the whole minute
+        before = Asked(wanted, asked.selectors, begin_s + step_s, end_s, step_s, rated_over_s)
+        try:
+            pulled = self._client(source).pull_jobs(queries, before)
+            return {
+                job: align(job, found.series, begin_s, end_s, step_s)
+                for job, found in pulled.items()
+                if isinstance(found, Pulled)
+            }
+        except (PrometheusError, ValueError):
+            self._no_past[source.asked_as] = now_s
+            return {}
 
     def close(self) -> None:
         """Close every connection."""

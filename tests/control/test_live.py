@@ -6,10 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
 
+import numpy as np
 import pytest
 
 from perdix.control.champions import GivenChampions
 from perdix.control.fleet import tick_fleet
+from perdix.control.job_memory import recall
 from perdix.control.live import Targets, live_io, stream_jobs
 from perdix.control.reconcile import Event
 from perdix.control.sources import LONGEST_READ_S, LiveSource, SourceError, since_s
@@ -87,6 +89,51 @@ def test_it_reads_through_the_engines_promql_and_scales_over_http(live: Live) ->
     assert first.decision.reason in (Reason.SCALE_OUT, Reason.SCALE_MAXIMUM)
     assert live.twin.scale_out > 2
     assert last.running == live.twin.scale_out
+
+
+HOURS = 8
+
+
+@pytest.fixture
+def old(store: StateStore) -> Iterator[Live]:
+    """A job that ran for hours before perdix came: low, high for an hour, low."""
+
+    def arrivals(second: int, count: int) -> np.ndarray:
+        hour = (second + np.arange(count) - START_S) // 3_600
+        return np.where(hour == 4, HIGH, LOW).astype(np.float64)
+
+    clock = SimulatedClock(START_S + 3_600.0 * HOURS)
+    twin = JobTwin(parameters(), 3, start_s=START_S, scale_out=8, arrivals=arrivals)
+    living = LivingTwin({"orders": twin}, clock, scraping=Scraping(interval_s=5.0))
+    with PrometheusFace(living) as face, closing(LiveSource(connect=_at_once)) as source, closing(Targets()) as targets:
+        made = Live(face, clock, store)
+        made.source, made.targets = source, targets
+        made.io = TickIO(source, store, GivenChampions(), targets)
+        yield made
+
+
+def test_the_first_tick_knows_the_load_of_the_hours_before_by_minutes(old: Live, store: StateStore) -> None:
+    old.minutes(1)
+    minutes = recall(store, old.job.name).memory.minutes
+    assert minutes is not None
+    assert len(minutes.per_s) == pytest.approx(60 * HOURS, abs=3)
+    assert minutes.per_s[4 * 60 + 5 : 5 * 60 - 5] == pytest.approx(HIGH, rel=0.05)
+    assert minutes.per_s[5 * 60 + 5 :] == pytest.approx(LOW, rel=0.05)
+    old.minutes(2)
+    later = recall(store, old.job.name).memory.minutes
+    assert later is not None
+    assert len(later.per_s) == len(minutes.per_s) + 2
+
+
+def test_the_first_tick_goes_on_where_the_hours_before_cannot_be_read(old: Live, store: StateStore) -> None:
+    old.face.trouble = Trouble(oldest_s=old.clock.now_s() - 1.5 * LONGEST_READ_S)
+    assert old.minutes(1)[-1].status is Status.ACTING
+    old.face.trouble = Trouble()
+    reading = old.source.read(old.job, old.clock.now_s(), old.clock.now_s() - LONGEST_READ_S)
+    assert reading.past is None  # not asked again at once
+    minutes = recall(store, old.job.name).memory.minutes
+    assert minutes is not None
+    assert len(minutes.per_s) == pytest.approx(60, abs=3)
 
 
 @pytest.mark.parametrize(

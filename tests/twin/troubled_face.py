@@ -5,11 +5,14 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import parse_qsl
 
 from perdix.telemetry.series import Series
 from perdix.twin import prometheus_face
 from perdix.twin.living import LivingTwin
 from perdix.twin.prometheus_api import Answer
+
+TOO_LONG_S = 1.5  # for a client of these tests
 
 
 @dataclass(frozen=True)
@@ -19,6 +22,7 @@ class Trouble:
     down: bool = False  # every request is answered with 503
     delay_s: float = 0.0  # every answer comes this much later
     newest_s: float | None = None  # no sample after this epoch second is known: the scrapes stand still
+    oldest_s: float | None = None  # queries that begin before this epoch second are not answered in time
     refuse_scaling: bool = False  # requests to scale are answered with 503, reading works
 
 
@@ -57,4 +61,7 @@ class _Handler(prometheus_face._Handler):
             self.face.closing.wait(trouble.delay_s)
         if trouble.down or (trouble.refuse_scaling and self.command != "GET" and path.startswith("/jobs/")):
             return 503, {"status": "error", "errorType": "unavailable", "error": "the server is down for a drill"}
+        begins_s = float(dict(parse_qsl(query)).get("start", "inf"))
+        if trouble.oldest_s is not None and begins_s < trouble.oldest_s:
+            self.face.closing.wait(TOO_LONG_S)
         return super()._routed(path, query, body)
