@@ -8,15 +8,20 @@ from typing import TYPE_CHECKING
 from benchmarks.storm.climate import EXACT, LEARNED, MANY, MAXIMUM
 from benchmarks.storm.oracles.operators import Operators
 from benchmarks.storm.oracles.rest import Rest
+from perdix.control.job_memory import recall
 from perdix.control.reconcile import AVOID_S
 from perdix.control.state.ledger import Entry, State
 from perdix.control.state.store import StateStore
 from perdix.models.recovery.observation import TIMEOUT_S
 from perdix.policies.contract import Reason
+from perdix.policies.planning.budget import Spent
 
 if TYPE_CHECKING:
     from benchmarks.storm.deployment import Deployment
     from benchmarks.storm.world import Run
+
+
+SLOTLESS_MIN = 10  # without slots, of which an error budget is overspent
 
 
 class Ends(Operators, Rest):
@@ -40,7 +45,11 @@ class Ends(Operators, Rest):
                 self._ends_well(deployment, calm.ends[name])
                 idle, least = self._world.idle.get(name, 0), calm.idle.get(name, MAXIMUM)
                 limited = deployment.place.job.objectives.rescales_per_day < MANY
-                waits = self._taught_to_wait(deployment) or self.barred_below(entries)
+                waits = (
+                    self._taught_to_wait(deployment)
+                    or self.barred_below(entries)
+                    or self._overspent_without_slots(deployment, auditor)
+                )
                 if idle > least + 1 and not limited and not waits:
                     self._tell("end state", f"{name}: {idle} workers run idle at last, {least} do without faults")
             for mine, theirs in zip(self.decisions.get(name, []), alone.get(name, ()), strict=False):
@@ -64,6 +73,14 @@ class Ends(Operators, Rest):
         job = deployment.place.job
         down = {fault.where for fault in self._weather.faults if fault.kind == "down after a rescale"}
         return job.policy.name in LEARNED and job.name in down
+
+    def _overspent_without_slots(self, deployment: Deployment, auditor: StateStore) -> bool:
+        """Whether slots were missing for so long that the error budget is overspent: then each late second is dear."""
+        job, missed_min = deployment.place.job, 0
+        for fault in self._weather.faults:
+            missed_min += fault.minutes if (fault.kind, fault.where) == ("short of slots", job.name) else 0
+        spent = Spent.of_memory(recall(auditor, job.name).memory.policy_memory)
+        return missed_min >= SLOTLESS_MIN and spent.left(job.objectives.error_budget) < 0.0
 
     def barred_below(self, entries: Sequence[Entry]) -> bool:
         """Whether it went back from fewer workers, which are barred since: what faults left waiting took too long."""
