@@ -81,8 +81,8 @@ def _show(rows: Sequence[Row], now_s: float, freshness: Freshness) -> None:
 
 
 def _workers(row: Row) -> str:
-    advised = "" if row["advised"] is None else f", {row['advised']} advised"
-    return f"{number(row['scale_out'])}{advised}"
+    others = "of other sizes" if row["advised"] == row["scale_out"] else row["advised"]
+    return number(row["scale_out"]) + ("" if row["advised"] is None else f", {others} advised")
 
 
 def _paused_since(row: Row) -> bool:

@@ -20,7 +20,7 @@ class Stand(NamedTuple):
     """How a job stands after a tick, as far as it is news when that changes."""
 
     status: Status
-    advised: int | None = None  # workers, where another scale-out is advised than runs
+    advised: int | None = None  # workers, where other ones are advised than run
     fault: str = ""  # why perdix failed on it
 
 
@@ -33,7 +33,7 @@ class News:
 
     jobs: tuple[str, ...]
     status: Status
-    advised: int | None  # workers, where another scale-out is advised than runs
+    advised: int | None  # workers, where other ones are advised than run
     event: Event  # between perdix and the target
     sentence: str
 

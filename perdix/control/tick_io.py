@@ -100,9 +100,12 @@ class TickReport:
 
     @property
     def advised(self) -> int | None:
-        """The scale-out that a job should have that is only advised; ``None`` where that runs, or none is advised."""
-        wanted = self.decision.scale_out if self.status is Status.ADVISE and self.decision is not None else None
-        return None if wanted == self.running else wanted
+        """Of how many workers other ones are advised than run; ``None`` where none are, or perdix acts."""
+        decision = self.decision
+        if decision is None or self.status is not Status.ADVISE:
+            return None
+        other_sizes = bool(decision.mix) and dict(decision.mix) != dict(self.running_mix)
+        return decision.scale_out if other_sizes or decision.scale_out != self.running else None
 
     def in_short(self) -> TickReport:
         """Return the report with only the parts of forecast, capacities and decision that are journalled or shown."""

@@ -81,6 +81,8 @@ def test_what_is_advised_is_listed_beside_what_runs(store: StateStore, capsys: p
     row, sentence = listed(capsys)
     assert (row["scale_out"], row["advised"]) == (6, 4)
     assert "│ 6, 4 advised │" in sentence
+    a_status(store, WallClock().now_s(), "ads", scale_out=6, advised=6)
+    assert "│ 6, of other sizes advised │" in listed(capsys)[1]
 
 
 def test_a_pause_is_listed_before_the_next_tick(store: StateStore, capsys: pytest.CaptureFixture[str]) -> None:

@@ -130,6 +130,17 @@ def test_a_rescale_that_never_ends_is_rolled_back_to_the_mix_before(store: State
     assert [dict(entry.intent.mix) for entry in back][:1] == [{"medium": 4}]
 
 
+def test_advice_of_as_many_workers_in_other_sizes_is_advice(store: StateStore) -> None:
+    """Their number alone would hide it."""
+    one = rig(store, 33_000.0)
+    one.job = one.job.model_copy(update={"mode": "advise"})
+    report = one.minutes(1)[-1]
+    assert report.decision is not None
+    assert (report.running_mix, report.decision.mix) == ({"medium": 4}, {"medium": 3, "large": 1})
+    assert report.advised == report.job_status(one.now_s).details["advised"] == 4
+    assert replace(report, running_mix=report.decision.mix).advised is None
+
+
 def test_other_sizes_of_as_many_workers_that_come_slowly_are_no_failure(store: StateStore) -> None:
     one = rig(store, 33_000.0, restart=restarts_of(700.0))
     took(store, one.now_s - 40_000.0, 900.0)
