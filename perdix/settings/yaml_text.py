@@ -5,14 +5,13 @@ aliases that unfold to a billion values) ends in a :class:`SettingsError` after 
 """
 
 import os
-import re
 import stat
-from datetime import date
 from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.composer import Composer, ComposerError, MaxDepthExceededError
+from ruamel.yaml.constructor import ConstructorError, RoundTripConstructor
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.events import AliasEvent
 
@@ -22,7 +21,7 @@ from perdix.settings.secrets import without_user
 MOST_BYTES = 256 << 10
 MOST_DEPTH = 50
 MOST_VALUES = 10_000
-_DATE = re.compile(r"\b\d{4}-\d{2}-\d{2}\b")
+OF_DATES = "; write a date as 2026-01-31, a moment as 2026-01-31T06:00:00Z"
 
 
 class UnreadableError(SettingsError):
@@ -38,21 +37,18 @@ def read_yaml(path: Path) -> Any:
     text = _text_of(path)
     yaml = YAML(typ="rt")
     yaml.max_depth = MOST_DEPTH
-    yaml.Composer = _Bounded
+    yaml.Composer, yaml.Constructor = _Bounded, _Placing
     try:
         return yaml.load(text)
     except MaxDepthExceededError as error:
         raise SettingsError(f"{_place(path, error)}: more than {MOST_DEPTH} levels deep; flatten it") from None
+    except _ImpossibleError as error:
+        raise SettingsError(f"{_place(path, error)}: {without_user(str(error.problem))}") from None
     except MarkedYAMLError as error:
         problem = str(error.problem).partition(" with value ")[0]  # of a key that stands twice: it may be a secret
         raise SettingsError(f"{_place(path, error)}: not YAML: {without_user(problem)}") from None
     except YAMLError as error:
         raise SettingsError(f"{path}: not YAML: {without_user(str(error))}") from None
-    except ValueError as error:
-        place = _place_of_date(path, text)
-        if place is None:
-            raise SettingsError(f"{path}: a value that cannot be read: {without_user(str(error))}") from None
-        raise SettingsError(f"{place}: {without_user(str(error))}; write a date as 2026-01-31") from None
     except Exception as error:  # the parser's own defects, which odd text finds, are about this file too
         raise SettingsError(
             f"{path}: not YAML that can be read ({type(error).__name__}: {without_user(str(error))})"
@@ -94,15 +90,19 @@ def _place(path: Path, error: MarkedYAMLError) -> str:
     return f"{path}:{error.problem_mark.line + 1 if error.problem_mark else 1}"
 
 
-def _place_of_date(path: Path, text: str) -> str | None:
-    """Return ``file:line`` of the first date that cannot be."""
-    for number, line in enumerate(text.splitlines(), start=1):
-        for found in _DATE.findall(line):
-            try:
-                date.fromisoformat(found)
-            except ValueError:
-                return f"{path}:{number}"
-    return None
+class _ImpossibleError(ConstructorError):
+    """A value that its type does not have, such as the 30th of February."""
+
+
+class _Placing(RoundTripConstructor):
+    """Says where a value stands that cannot be."""
+
+    def construct_object(self, node: Any, deep: bool = False) -> Any:
+        try:
+            return super().construct_object(node, deep)
+        except ValueError as error:
+            fix = OF_DATES if str(node.tag).endswith(":timestamp") else ""
+            raise _ImpossibleError(None, None, f"{error}{fix}", node.start_mark) from None
 
 
 class _Bounded(Composer):

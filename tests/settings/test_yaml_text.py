@@ -130,6 +130,20 @@ def test_a_date_that_cannot_be_is_named_with_its_line(path: Path) -> None:
         read_yaml(path)
 
 
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("[2026-11-27T08:00:00Z, 2026-11-31T08:00:00Z]", "day is out of range for month; write"),
+        ("2026-12-01T25:00:00Z", "hour must be in 0..23; write a date as 2026-01-31, a moment as 2026-01-31T06:00:00Z"),
+        ("9" * 5_000, "Exceeds the limit (4300 digits)"),
+        ("!!float often", "could not convert string to float: 'often'"),
+    ],
+)
+def test_a_value_that_cannot_be_is_reported_with_its_line(path: Path, value: str, said: str) -> None:
+    path.write_text(f"from: 2026-02-28\nat: {value}\n")
+    assert f"x.yaml:2: {said}" in refusal(path)
+
+
 WHOLE = """\
 engine: flink
 prometheus: {url: 'URL', selector: {job: x}, token_env: TOKEN}
