@@ -5,6 +5,7 @@ What they do not take becomes visible, as in ``b"..."``: a byte that is not UTF-
 """
 
 import re
+from datetime import date
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")  # PostgreSQL takes no NUL
 # Beside these, all that moves a terminal's cursor or turns the direction of writing; lines and tabs stay.
@@ -25,7 +26,7 @@ def printable(text: str) -> str:
 
 def quoted(value: object) -> str:
     """Return a value as a message shows it: of a long one the beginning."""
-    text = repr(value)
+    text = value.isoformat() if isinstance(value, date) else repr(value)
     return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
 
 

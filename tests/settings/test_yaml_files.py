@@ -34,7 +34,7 @@ def test_an_empty_file_is_a_whole_job(tmp_path: Path, text: str) -> None:
         ("\n\nmode: go\n", 3, "'advise' or 'act'"),
         ("name: other\n", 1, "rename the file"),
         ("target: {kind: twin}\n", 1, "'target.url' is missing"),
-        ("paused_until: 2026-01-31T06:00:00\n", 1, "time zone"),
+        ("paused_until: 2026-01-31T06:00:00\n", 1, "06:00:00Z (found 2026-01-31T06:00:00)"),
         ("paused_until: 9999-12-31T23:59:59-12:00\n", 1, "after the year 9000"),
         ("prometheus:\n  url: http://p\n  scrape_interval_s: 1.0e+300\n", 3, "less than or equal to 300"),
         ("prometheus:\n  url: http://p\n  scrape_interval_s: 1.0e-5\n", 3, "greater than or equal to 0.1"),
