@@ -66,7 +66,9 @@ def _of_this_world(timezone: str) -> str:
     try:
         ZoneInfo(timezone)
     except (LookupError, ValueError, OSError):
-        fix = meant(timezone, available_timezones(), "write for example Europe/Berlin")
+        # Of three letters the nearest are another part of the world's, and Etc/GMT+1 is an hour behind GMT
+        places = [name for name in available_timezones() if "/" in name and not name.startswith("Etc/")]
+        fix = meant(timezone, places, "write for example Europe/Berlin")
         raise ValueError(f"not a known time zone; {fix}") from None
     return timezone
 

@@ -67,6 +67,8 @@ def test_a_job_file_names_its_events(tmp_path: Path) -> None:
         ('cron: "0 0 2 * * *", lasts: 1h, factor: 2', "five fields"),
         ('cron: "@daily", lasts: 1h, factor: 2', "five fields"),
         ('cron: "0 2 * * *", timezone: Europe/Berln, lasts: 1h, factor: 2', "did you mean 'Europe/Berlin'?"),
+        ('cron: "0 2 * * *", timezone: CEST, lasts: 1h, factor: 2', "write for example Europe/Berlin"),
+        ('cron: "0 2 * * *", timezone: GMT+1, lasts: 1h, factor: 2', "write for example Europe/Berlin"),
         ('cron: "0 2 * * *", timezone: ../../etc/passwd, lasts: 1h, factor: 2', "time zone"),
         ('cron: "0 2 * * *", timezone: Europe, lasts: 1h, factor: 2', "time zone"),
         ('cron: "0 2 * * *", lasts: soon, factor: 2', "45m"),
