@@ -98,6 +98,8 @@ def _explain(path: Path, document: Any, model: type[BaseModel], item: Any) -> st
     if item["type"] == "missing":
         return f"{path}:{line}: '{name}' is missing; add it"
     message = _IN_OUR_WORDS.get(item["type"], item["msg"].removeprefix("Value error, "))
+    if not location:  # of the file as a whole
+        return f"{path}:{line}: {message}"
     if any(map(names_a_secret, location)):
         return f"{path}:{line}: '{name}': {message}"
     return f"{path}:{line}: '{name}': {message} (found {without_user(quoted(item['input']))})"

@@ -94,6 +94,14 @@ def test_what_cannot_be_is_said_with_its_file(change: tuple[str, str], words: st
     assert words in str(raised.value)
 
 
+def test_what_is_wrong_with_a_file_as_a_whole_is_said_without_repeating_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "tiny.yaml"
+    path.write_text(TINY.replace("patterns:", "measuring: {every_s: 7}\npatterns:"))
+    with pytest.raises(SettingsError) as raised:
+        load_topology(str(path))
+    assert str(raised.value) == f"{path}:1: measuring: look_every_s must be a multiple of every_s"
+
+
 def test_names_that_are_not_known_are_answered_with_those_that_are(tmp_path: Path) -> None:
     path = tmp_path / "tiny.yaml"
     path.write_text(TINY)
