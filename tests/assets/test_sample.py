@@ -139,7 +139,7 @@ def test_a_job_that_cannot_be_sampled_fails_alone_and_its_page_says_why(run: Run
 @pytest.mark.parametrize(
     ("config", "words"),
     [
-        ({"operator": "nosuch"}, "operators; known: parse, score"),
+        ({"operator": "nosuch"}, "operators; known: cmo1, cmo2, co1, co2, parse, score"),
         ({"method": "halving"}, "there is no sampling method 'halving'; there are 'dsa'"),
     ],
 )
