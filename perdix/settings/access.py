@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -25,15 +26,24 @@ def _of_a_server(url: AnyHttpUrl) -> AnyHttpUrl:
 ServerUrl = Annotated[AnyHttpUrl, AfterValidator(_of_a_server)]
 
 
+def _of_the_user(path: Path) -> Path:
+    with suppress(RuntimeError):  # nobody is called so: the path stays, for the message that it is not there
+        return path.expanduser()
+    return path
+
+
+UserFile = Annotated[Path, AfterValidator(_of_the_user)]
+
+
 class HttpAccess(Strict):
     """A server, and a bearer token for it. The token itself never stands in a settings file."""
 
     url: AnyHttpUrl
     # token_file, token_env: where the token is: a file, read anew for each request because mounted tokens rotate, or a
     # variable of the environment
-    token_file: Path | None = None
+    token_file: UserFile | None = None
     token_env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None = None
-    ca_file: Path | None = None  # certificate authorities to trust instead of the system's, PEM
+    ca_file: UserFile | None = None  # certificate authorities to trust instead of the system's, PEM
     verify_tls: bool = True  # whether certificates are checked
 
     @model_validator(mode="after")

@@ -46,6 +46,15 @@ def test_a_token_file_that_is_not_there_is_named(tmp_path):
         HttpAccess(url=URL, token_file=tmp_path / "nowhere").headers()
 
 
+def test_files_of_the_users_own_home_may_begin_with_a_tilde(tmp_path, monkeypatch):
+    """As a kubeconfig may; it was looked for in a folder that is called so."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "token").write_text("first\n")
+    assert HttpAccess(url=URL, token_file="~/token").headers() == {"Authorization": "Bearer first"}
+    assert HttpAccess(url=URL, ca_file="~/ca.pem").ca_file == tmp_path / "ca.pem"
+    assert str(HttpAccess(url=URL, ca_file="~nobody-here/ca.pem").ca_file) == "~nobody-here/ca.pem"
+
+
 def test_two_places_for_one_token_are_refused():
     with pytest.raises(ValidationError, match="not both"):
         HttpAccess(url=URL, token_file="a", token_env="B")
