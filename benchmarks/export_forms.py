@@ -89,13 +89,13 @@ def _write_parquet(series: Sequence[Series], path: Path) -> Path:
 
 def _arrow(entry: Series) -> pa.Table:
     count = len(entry)
-    columns = [
-        pa.array([entry.metric] * count, pa.string()),
-        pa.array([entry.worker] * count, pa.string()),
-        pa.array([json.dumps(dict(sorted(entry.labels.items())))] * count, pa.string()),
-        pa.array(entry.times_ms * 1000, pa.timestamp("us", tz="UTC")),
-        pa.array(entry.values, pa.float64()),
-    ]
+    columns = {
+        "metric": [entry.metric] * count,
+        "worker": [entry.worker] * count,
+        "labels": [json.dumps(dict(sorted(entry.labels.items())))] * count,
+        "ts": entry.times_ms * 1000,
+        "value": entry.values,
+    }
     return pa.table(columns, schema=_ARROW_SCHEMA)
 
 

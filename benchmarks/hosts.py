@@ -134,22 +134,17 @@ def comparisons(pattern: str, found: Columns) -> Iterator[Compared]:
     """Yield every comparison of btu with the baseline that a table allows: btu less threshold."""
     for unit in UNITS:
         for figure in FIGURES:
-            yield Compared(
-                f"{figure}, {unit} min",
-                _less(PRINTED[pattern], figure, (PLAIN, unit), (BASELINE, unit)),
-                _less(found, figure, (PLAIN, unit), (BASELINE, unit)),
-            )
+            columns = (figure, (PLAIN, unit), (BASELINE, unit))
+            yield Compared(f"{figure}, {unit} min", _less(PRINTED[pattern], *columns), _less(found, *columns))
 
 
 def orders(pattern: str, found: Columns) -> Iterator[Compared]:
     """Yield how btu's compliance and resource cost change with the unit: a longer one less a shorter one."""
     for short, long in ((10, 30), (30, 60)):
         for figure in (*COMPLIANCES, RESOURCES):
-            yield Compared(
-                f"btu's {figure}, {long} min less {short} min",
-                _less(PRINTED[pattern], figure, (PLAIN, long), (PLAIN, short)),
-                _less(found, figure, (PLAIN, long), (PLAIN, short)),
-            )
+            columns = (figure, (PLAIN, long), (PLAIN, short))
+            what = f"btu's {figure}, {long} min less {short} min"
+            yield Compared(what, _less(PRINTED[pattern], *columns), _less(found, *columns))
 
 
 def _less(of: Columns, figure: str, column: tuple[str, int], other: tuple[str, int]) -> float:

@@ -6,7 +6,19 @@ import gzip
 
 from benchmarks.storm.network import HEADERS, Response
 
-BAD_ANSWERS = ("page", "half", "list", "number", "deep", "errors", "gzip", "surrogate")
+GARBAGE = {
+    "page": Response(200, b"<html>Sign in</html>", {"Content-Type": "text/html"}),
+    "half": Response(200, b'{"scale_out": 4, "requ', HEADERS),
+    "list": Response(200, b"[]", HEADERS),
+    "number": Response(500, b"7", HEADERS),
+    "deep": Response(200, b'{"a":' * 50_000 + b"1" + b"}" * 50_000, HEADERS),
+    "errors": Response(500, b'{"errors":[1]}', HEADERS),
+    "gzip": Response(200, gzip.compress(b"{}")[:-9] + b"\x00rot", {**HEADERS, "Content-Encoding": "gzip"}),
+    "surrogate": Response(
+        500, b'{"errors":["\\ud800"],"error":"\\ud800 [/]","message":"\\ud800","kind":"Status"}', HEADERS
+    ),
+}
+BAD_ANSWERS = tuple(GARBAGE)
 
 
 def refusal(kind: str, status: int) -> Response:
@@ -17,28 +29,6 @@ def refusal(kind: str, status: int) -> Response:
     if kind == "twin":
         return Response.of(status, {"error": said})
     return Response.of(status, {"kind": "Status", "apiVersion": "v1", "message": said, "code": status})
-
-
-def garbage(what: str) -> Response:
-    """Return one of the :data:`BAD_ANSWERS`."""
-    match what:
-        case "page":
-            return Response(200, b"<html>Sign in</html>", {"Content-Type": "text/html"})
-        case "half":
-            return Response(200, b'{"scale_out": 4, "requ', dict(HEADERS))
-        case "list":
-            return Response(200, b"[]", dict(HEADERS))
-        case "number":
-            return Response(500, b"7", dict(HEADERS))
-        case "deep":
-            return Response(200, b'{"a":' * 50_000 + b"1" + b"}" * 50_000, dict(HEADERS))
-        case "errors":
-            return Response(500, b'{"errors":[1]}', dict(HEADERS))
-        case "gzip":
-            return Response(200, gzip.compress(b"{}")[:-9] + b"\x00rot", {**HEADERS, "Content-Encoding": "gzip"})
-    return Response(
-        500, b'{"errors":["\\ud800"],"error":"\\ud800 [/]","message":"\\ud800","kind":"Status"}', dict(HEADERS)
-    )
 
 
 def absurd(document: object, amount: float) -> object:

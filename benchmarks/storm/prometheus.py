@@ -18,7 +18,7 @@ from urllib.parse import parse_qsl
 import numpy as np
 import orjson
 
-from benchmarks.storm.answers import BAD_ANSWERS, garbage
+from benchmarks.storm.answers import GARBAGE
 from benchmarks.storm.climate import SHARED
 from benchmarks.storm.deployment import Deployment
 from benchmarks.storm.faults import KINDS, UNREACHABLE, Fault
@@ -155,8 +155,8 @@ def refused() -> Response:
 
 def odd(what: str, right: Response) -> Response:
     """Return an answer that no Prometheus should give, or none that its client should mind."""
-    if what in BAD_ANSWERS:
-        return garbage(what)
+    if what in GARBAGE:
+        return GARBAGE[what]
     if what == "huge":
         packed = gzip.compress(b'{"status":"success","data":{"result":"' + b" " * LARGEST_BYTES)
         return Response(200, packed, {**HEADERS, "Content-Encoding": "gzip"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from benchmarks.storm.answers import BAD_ANSWERS, absurd, garbage, refusal
+from benchmarks.storm.answers import GARBAGE, absurd, refusal
 from benchmarks.storm.boundaries import Boundaries
 from benchmarks.storm.controller import Controller
 from benchmarks.storm.deployment import Deployment
@@ -114,8 +114,8 @@ class Servers:
         bad = active("garbage", job)
         if bad is None and is_of_checkpoints(request.path):
             bad = active("bad checkpoint", job)
-        if bad is not None and bad.what in BAD_ANSWERS:
-            return garbage(bad.what)
+        if bad is not None and bad.what in GARBAGE:
+            return GARBAGE[bad.what]
         lie = active("absurd read", job)
         if lie is not None and request.method == "GET":
             return Response.of(answered.status, absurd(document, lie.amount))

@@ -64,10 +64,6 @@ class Weather:
         self.struck.update(found)
         return [(fault, START_S + fault.from_min * float(MINUTE_S)) for fault in found]
 
-    def quiet_since_min(self, job: str) -> float:
-        """Return since which minute nothing goes wrong for a job."""
-        return quiet_since(self.faults, job, self.minute)
-
     def lying(self, job: str, *, ever: bool = False) -> bool:
         """Whether a job's target says or does what it should not, now or ever in this episode."""
         return any(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.storm.faults import KINDS
 from benchmarks.storm.flow import Flow
-from benchmarks.storm.weather import LYING
+from benchmarks.storm.weather import LYING, quiet_since
 from perdix.control.state.ledger import Entry
 
 if TYPE_CHECKING:
@@ -58,7 +58,8 @@ class Judge:
     def _served_again(self, name: str, last: str) -> None:
         """Find a job that was not served for long although nothing has gone wrong since; ``last``: what was said."""
         minute = self._weather.minute
-        unserved_min = minute - max(self._served_min.get(name, 0.0), self._weather.quiet_since_min(name))
+        quiet_min = quiet_since(self._weather.faults, name, minute)
+        unserved_min = minute - max(self._served_min.get(name, 0.0), quiet_min)
         if unserved_min > SERVED_MIN:
             self._tell("served again", f"{name} was not served for {unserved_min:.0f} quiet minutes ({last})")
 
