@@ -12,6 +12,7 @@ import argparse
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.signal import lfilter
 
 from benchmarks.harness import Row, markdown
 from benchmarks.measured import DATA, published
@@ -50,10 +51,7 @@ def loads() -> dict[str, Load]:
     def wander(steps: int, correlated_s: float) -> Values:
         """Autoregressive, mean 0 and deviation 1."""
         kept = np.exp(-STEP_S / correlated_s) if correlated_s else 0.0
-        level, values = 0.0, np.empty(steps)
-        for k, shock in enumerate(rng.standard_normal(steps) * np.sqrt(1.0 - kept**2)):
-            level = values[k] = kept * level + shock
-        return values
+        return np.asarray(lfilter([1.0], [1.0, -kept], rng.standard_normal(steps) * np.sqrt(1.0 - kept**2)))
 
     def noise(steps: int, correlated_s: float, deviation: float) -> Values:
         return np.asarray(np.maximum(1.0 + deviation * wander(steps, correlated_s), 0.0))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import numpy as np
+from scipy.signal import lfilter
 
 from perdix.telemetry.window import Values
 
@@ -196,11 +197,8 @@ def _fading(seconds: int, heights: Values, rng: np.random.Generator, fades_s: tu
 
 
 def _autoregressive(rng: np.random.Generator, count: int, kept: float) -> Values:
-    shocks = rng.standard_normal(count) * np.sqrt(1.0 - kept**2)
-    found, value = np.empty(count), float(rng.standard_normal())
-    for k, shock in enumerate(shocks):
-        value = found[k] = kept * value + shock
-    return found
+    shocks, before = rng.standard_normal(count) * np.sqrt(1.0 - kept**2), rng.standard_normal()
+    return np.asarray(lfilter([1.0], [1.0, -kept], shocks, zi=[kept * before])[0])
 
 
 def _positive(values: Values) -> Values:

@@ -80,43 +80,20 @@ class JobTwin:
         self._observables = Observables(parameters, seed, step_s)
         self._expected: dict[int, float] = {}
         self._arrivals = arrivals or self._own_arrivals()
-        self._now_s = start_s
+        self.now_s = start_s  # epoch second that has been reached
         self._lag = self._progress = self._arrived = self._replayed = self._processed = 0.0
         self._keys_seen: OrderedDict[str, str] = OrderedDict()
         self._down_until_s: int | None = None
         self._failed_worker: int | None = None
         self._deployment = -1
-        self._scale_out = self._requested = self._checked(scale_out or min(parameters.start_scale_out, maximum))
-        self._mix = self._requested_mix = self._checked_mix(self._scale_out, mix)
+        # Workers deployed, during a rescale still the old number, and those that were last asked for
+        self.scale_out = self.requested = self._checked(scale_out or min(parameters.start_scale_out, maximum))
+        # The same by size; empty where they are equal
+        self.mix = self.requested_mix = self._checked_mix(self.scale_out, mix)
         self.deployments: list[Deployed] = []
         self._deploy()
 
     # ---- what it is now -------------------------------------------------------------------------------------------
-
-    @property
-    def now_s(self) -> int:
-        """Epoch second that has been reached."""
-        return self._now_s
-
-    @property
-    def scale_out(self) -> int:
-        """Workers deployed; during a rescale still the old number."""
-        return self._scale_out
-
-    @property
-    def requested(self) -> int:
-        """Workers that were last asked for."""
-        return self._requested
-
-    @property
-    def mix(self) -> Mapping[str, int]:
-        """Size -> workers deployed; empty where they are equal."""
-        return self._mix
-
-    @property
-    def requested_mix(self) -> Mapping[str, int]:
-        """Size -> workers that were last asked for; empty where they are equal."""
-        return self._requested_mix
 
     @property
     def settled(self) -> bool:
@@ -169,11 +146,11 @@ class JobTwin:
             raise ValueError(f"time does not run backwards: {seconds} s")
         rows = -(-seconds // self.step_s)
         while rows > 0:
-            block = rows if self._down_until_s is None else min(rows, (self._down_until_s - self._now_s) // self.step_s)
-            arrived = self.arrivals(self._now_s, block * self.step_s)
+            block = rows if self._down_until_s is None else min(rows, (self._down_until_s - self.now_s) // self.step_s)
+            arrived = self.arrivals(self.now_s, block * self.step_s)
             self._pass(arrived if self.step_s == 1 else arrived.reshape(block, self.step_s).sum(axis=1))
             rows -= block
-            if self._down_until_s == self._now_s:
+            if self._down_until_s == self.now_s:
                 self._deploy()
 
     def rescale(self, scale_out: int, key: str, mix: Mapping[str, int] | None = None) -> bool:
@@ -195,17 +172,17 @@ class JobTwin:
         self._keys_seen[key] = asked
         if len(self._keys_seen) > KEYS_REMEMBERED:
             self._keys_seen.popitem(last=False)
-        if scale_out == self._requested and mix == self._requested_mix:
+        if scale_out == self.requested and mix == self.requested_mix:
             return False
-        before = self._relative(self._scale_out, self._mix).sum()
-        self._requested, self._requested_mix = scale_out, mix
+        before = self._relative(self.scale_out, self.mix).sum()
+        self.requested, self.requested_mix = scale_out, mix
         self._interrupt("out" if self._relative(scale_out, mix).sum() > before else "in")
         return True
 
     def fail(self, worker: int = 0) -> None:
         """Let ``worker`` (0-based, among those deployed) crash; the job restarts at the same scale-out."""
-        if not 0 <= worker < self._scale_out:
-            raise ValueError(f"worker {worker} is not deployed; 0..{self._scale_out - 1} are")
+        if not 0 <= worker < self.scale_out:
+            raise ValueError(f"worker {worker} is not deployed; 0..{self.scale_out - 1} are")
         self._failed_worker = worker
         self._interrupt("failure")
 
@@ -246,8 +223,8 @@ class JobTwin:
         return physics.efficiency(scale_out, workers.contention, workers.coherency)
 
     def _deployed_capacities(self) -> Values:
-        alone = self._capacities[: self._scale_out] * self._relative(self._scale_out, self._mix)
-        return np.asarray(alone * self._efficiency(self._scale_out))
+        alone = self._capacities[: self.scale_out] * self._relative(self.scale_out, self.mix)
+        return np.asarray(alone * self._efficiency(self.scale_out))
 
     def _drawn_shares(self, scale_out: int, rng: np.random.Generator, draws: int) -> Values:
         """Draw how the work falls onto the first ``scale_out`` workers, shape ``(draws, scale_out)``."""
@@ -284,20 +261,20 @@ class JobTwin:
 
     def _deploy(self) -> None:
         """Start at the requested scale-out; the keys fall anew unless the same workers come back."""
-        same_number = self._requested == self._scale_out
-        same_workers = self._deployment >= 0 and same_number and self._requested_mix == self._mix
-        self._scale_out, self._mix = self._requested, self._requested_mix
-        self.deployments.append(Deployed(self._now_s, self._scale_out, self._mix))
+        same_number = self.requested == self.scale_out
+        same_workers = self._deployment >= 0 and same_number and self.requested_mix == self.mix
+        self.scale_out, self.mix = self.requested, self.requested_mix
+        self.deployments.append(Deployed(self.now_s, self.scale_out, self.mix))
         self._deployment += 1
         self._counters = np.zeros(self.parameters.workers.maximum)
         if not same_workers:
             rng = np.random.default_rng([self.seed, _KEYS, self._deployment])
-            drawn = self._drawn_shares(self._scale_out, rng, 1)[0]
-            shares = physics.together(drawn, self._relative(self._scale_out, self._mix)) if self._mix else drawn
+            drawn = self._drawn_shares(self.scale_out, rng, 1)[0]
+            shares = physics.together(drawn, self._relative(self.scale_out, self.mix)) if self.mix else drawn
             self._shares = self._binding(self._deployed_capacities(), shares)
         self._each_per_s = self._deployed_capacities()
         self._capacity_per_s = float(physics.bottleneck_per_s(self._each_per_s, self._shares))
-        self._started_s, self._start_progress = self._now_s, self._progress
+        self._started_s, self._start_progress = self.now_s, self._progress
         self._after_failure = self._failed_worker is not None
         self._down_until_s, self._failed_worker = None, None
 
@@ -309,17 +286,17 @@ class JobTwin:
         self._replayed += lost
         rng = np.random.default_rng([self.seed, _OUTAGE, len(self.outages)])
         standstill_s = -(-draw_standstill_s(cause, self.parameters.restart, rng) // self.step_s) * self.step_s
-        self._down_until_s = max(self._now_s + standstill_s, self._down_until_s or 0)
-        self.outages.append(Outage(cause, self._now_s, self._down_until_s, self._scale_out, self._requested, lost))
+        self._down_until_s = max(self.now_s + standstill_s, self._down_until_s or 0)
+        self.outages.append(Outage(cause, self.now_s, self._down_until_s, self.scale_out, self.requested, lost))
 
     def _checkpointed(self, cause: Cause) -> float:
         """Return the records that the checkpoint covers from which the job starts again."""
         restart = self.parameters.restart
         if cause != "failure" and restart.rescale_replay_s is not None:
-            covered_s = max(self._now_s - restart.rescale_replay_s, self._started_s)
+            covered_s = max(self.now_s - restart.rescale_replay_s, self._started_s)
         else:
             interval_s = restart.checkpoint_interval_s
-            covered_s = self._started_s + (self._now_s - self._started_s) // interval_s * interval_s
+            covered_s = self._started_s + (self.now_s - self._started_s) // interval_s * interval_s
         covered_s -= (covered_s - self._started_s) % self.step_s
         if covered_s == self._started_s:
             return self._start_progress
@@ -329,7 +306,7 @@ class JobTwin:
         """Let ``len(arrived)`` rows pass in which nothing starts or stops; ``arrived`` is in records."""
         seconds, running, step_s = len(arrived), self._down_until_s is None, self.step_s
         arrived_total = self._arrived + np.cumsum(arrived)
-        ends_s = np.arange(1.0, seconds + 1.0, dtype=np.float64) * step_s + self._now_s
+        ends_s = np.arange(1.0, seconds + 1.0, dtype=np.float64) * step_s + self.now_s
         uptime_s = ends_s - self._started_s
         speed = self._observables.speed(uptime_s, failed=self._after_failure)
         capacity = self._least * np.floor(running * self._capacity_per_s * speed * step_s / self._least)
@@ -349,9 +326,9 @@ class JobTwin:
                 "progress_total": progress,
                 "lag": lag,
                 "capacity": could,
-                "latency_p95_ms": self._observables.latency_p95_ms(rate, could, waited_s, self._scale_out),
+                "latency_p95_ms": self._observables.latency_p95_ms(rate, could, waited_s, self.scale_out),
                 "uptime_s": uptime_s if running else np.nan,
-                "scale_out": self._scale_out,
+                "scale_out": self.scale_out,
                 "deployment": self._deployment,
                 "worker_processed": per_worker,
                 "worker_counter": self._count(per_worker),
@@ -361,7 +338,7 @@ class JobTwin:
         )
         self._arrived, self._progress, self._lag = float(arrived_total[-1]), float(progress[-1]), float(lag[-1])
         self._processed += float(processed.sum())
-        self._now_s += seconds * step_s
+        self.now_s += seconds * step_s
 
     def _count(self, per_worker: Values) -> Values:
         """Return each worker's counter after each second; a restart has set it to 0."""
