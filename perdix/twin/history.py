@@ -37,7 +37,7 @@ class History:
     """
 
     def __init__(self, start_s: int, workers: int, step_s: int = 1) -> None:
-        self._start_s = start_s
+        self.start_s = start_s  # epoch second of the first row that is kept
         self.step_s = step_s
         self._length = 0
         self._workers = workers
@@ -46,14 +46,9 @@ class History:
         self._read: tuple[object, dict[object, Values]] = (None, {})
 
     @property
-    def start_s(self) -> int:
-        """Epoch second of the first row that is kept."""
-        return self._start_s
-
-    @property
     def end_s(self) -> int:
         """Epoch second at which the last row ends."""
-        return self._start_s + self._length * self.step_s
+        return self.start_s + self._length * self.step_s
 
     def __len__(self) -> int:
         return self._length
@@ -109,9 +104,9 @@ class History:
 
     def at(self, name: str, second: int) -> float:
         """Return a job-level value of the row in which ``second`` lies. Raises ``KeyError`` when it is not kept."""
-        row = (second - self._start_s) // self.step_s
+        row = (second - self.start_s) // self.step_s
         if not 0 <= row < self._length:
-            raise KeyError(f"second {second} is outside {self._start_s}..{self.end_s - 1}")
+            raise KeyError(f"second {second} is outside {self.start_s}..{self.end_s - 1}")
         return float(self._columns[name][row])
 
     def discard_before(self, second: int) -> None:
@@ -122,7 +117,7 @@ class History:
         for name in self._columns:
             self._drop(name, max(gone - self._first(name), 0))
         self._forgotten = max(self._forgotten - gone, 0)
-        self._start_s += gone * self.step_s
+        self.start_s += gone * self.step_s
         self._length -= gone
 
     def forget_workers_before(self, second: int) -> None:
@@ -136,7 +131,7 @@ class History:
 
     def _row(self, second: int) -> int:
         """Return the first row that does not start before ``second``."""
-        return -((self._start_s - second) // self.step_s)
+        return -((self.start_s - second) // self.step_s)
 
     def _first(self, name: str) -> int:
         return self._forgotten if name in WORKER_COLUMNS else 0

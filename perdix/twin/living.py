@@ -60,17 +60,12 @@ class LivingTwin:
         self._jobs = dict(jobs)
         self._clock = clock
         self._keep_s = keep_s
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()  # to be held while a twin's arrays are read
         self.scraping = scraping or Scraping(interval_s=5.0)
         self._exposed = {
             name: expose(twin, "canonical", self.scraping.interval_s) + expose(twin, "flink")
             for name, twin in self._jobs.items()
         }
-
-    @property
-    def lock(self) -> threading.RLock:
-        """Hold it while reading a twin's arrays."""
-        return self._lock
 
     def now_s(self) -> float:
         """Return the clock's epoch seconds."""
@@ -82,7 +77,7 @@ class LivingTwin:
 
     def job(self, name: str) -> JobTwin:
         """Return one twin, moved on to the clock's time. Raises ``KeyError`` when there is none of that name."""
-        with self._lock:
+        with self.lock:
             twin = self._jobs[name]
             self.advance()
             return twin
@@ -93,7 +88,7 @@ class LivingTwin:
 
     def advance_to(self, now_s: float) -> None:
         """Move all twins on to the last whole second before ``now_s``; a time that has passed changes nothing."""
-        with self._lock:
+        with self.lock:
             for twin in self._jobs.values():
                 twin.step(max(int(now_s) - twin.now_s, 0))
                 if len(twin.history) > 1.5 * self._keep_s:
@@ -101,21 +96,21 @@ class LivingTwin:
 
     def rescale(self, name: str, scale_out: int, key: str, mix: Mapping[str, int] | None = None) -> JobTwin:
         """Rescale one job now; see :meth:`perdix.twin.job.JobTwin.rescale`."""
-        with self._lock:
+        with self.lock:
             twin = self.job(name)
             twin.rescale(scale_out, key, mix)
             return twin
 
     def fail(self, name: str, worker: int = 0) -> JobTwin:
         """Let a worker of one job crash now."""
-        with self._lock:
+        with self.lock:
             twin = self.job(name)
             twin.fail(worker)
             return twin
 
     def series(self, matchers: tuple[Matcher, ...], from_s: float, to_s: float) -> list[Series]:
         """Return the scraped series, under canonical and Flink's names alike, that all ``matchers`` mean."""
-        with self._lock:
+        with self.lock:
             self.advance()
             found = []
             for name, twin in self._jobs.items():

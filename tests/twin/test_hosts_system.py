@@ -74,7 +74,7 @@ def test_as_many_items_come_in_two_hours_as_the_printed_penalties_amount_to() ->
 
 def ask(twin: HostsTwin, act: str, number: int) -> None:
     """Ask for something, whether it can be or not."""
-    host = (list(twin.hosts) or ["none"])[number % max(len(twin.hosts), 1)]
+    host = (list(twin.fleet.hosts) or ["none"])[number % max(len(twin.fleet.hosts), 1)]
     container = (list(twin.fleet.containers) or ["none"])[number % max(len(twin.fleet.containers), 1)]
     match act:
         case "lease":

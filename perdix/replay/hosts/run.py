@@ -192,7 +192,7 @@ def _outcome(
         sentences=sentences,
         problems=tuple(problems[:MOST_PROBLEMS]),
         wall_s=wall_s,
-        **counted(twin.events),
+        **counted(twin.fleet.events),
     )
 
 
@@ -209,7 +209,7 @@ def _pass(twin: HostsTwin, seconds: int, deaths: list[tuple[int, float]]) -> Non
     while deaths and deaths[-1][0] <= until:
         at, which = deaths.pop()
         twin.step(at - twin.second)
-        there = list(twin.hosts)
+        there = list(twin.fleet.hosts)
         if there:
             twin.fleet.die(there[int(which * len(there))], twin.second)
     twin.step(until - twin.second)

@@ -45,7 +45,7 @@ def situation_of(
             host.ready_s <= now,
             host.releasing,
         )
-        for name, host in twin.hosts.items()
+        for name, host in twin.fleet.hosts.items()
     }
     instances = {
         name: contract.Instance(

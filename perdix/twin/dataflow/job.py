@@ -62,17 +62,12 @@ class DataflowTwin:
             for operator in operators.values()
         ]
         self._down_until_s: int | None = None
-        self._now_s = start_s
+        self.now_s = start_s  # epoch second that has been reached
         self._parallelism = dict(self.parameters.start)
         self._requested = dict(self._parallelism)
         self._deploy()
 
     # ---- what it is now -------------------------------------------------------------------------------------------
-
-    @property
-    def now_s(self) -> int:
-        """Epoch second that has been reached."""
-        return self._now_s
 
     @property
     def parallelism(self) -> Mapping[str, int]:
@@ -90,11 +85,6 @@ class DataflowTwin:
         return self._down_until_s is None
 
     @property
-    def started_s(self) -> int:
-        """Epoch second at which what is deployed began to run."""
-        return self._started_s
-
-    @property
     def lag_records(self) -> Mapping[str, float]:
         """Source -> records that wait before it; sources that are no log are left out."""
         sources = self.parameters.sources
@@ -107,7 +97,7 @@ class DataflowTwin:
 
     def target_per_s(self) -> Mapping[str, float]:
         """Return source -> records/s that it is to emit now, without noise."""
-        return self.parameters.target_per_s(self._now_s - self.start_s)
+        return self.parameters.target_per_s(self.now_s - self.start_s)
 
     def offered_per_s(self, since_s: int) -> Mapping[str, float]:
         """Return source -> mean records/s that it was to emit since ``since_s``, noise included."""
@@ -121,12 +111,12 @@ class DataflowTwin:
         As an engine's instrumentation shows it: useful time with noise, and without overhead that it does not see.
         Empty while the dataflow stands still, or before a second has passed.
         """
-        first_s = max(since_s, self._started_s)
-        if not self.settled or first_s >= self._now_s:
+        first_s = max(since_s, self.started_s)
+        if not self.settled or first_s >= self.now_s:
             return {}
         seconds = self.ledger.between(first_s - self.start_s)
         most = max(self._parallelism.values())
-        noise = self._chances.instrumentation(first_s, self._now_s, len(self.graph), most)
+        noise = self._chances.instrumentation(first_s, self.now_s, len(self.graph), most)
         return {name: self._window(k, seconds, noise[k]) for k, name in enumerate(self.graph.names)}
 
     # ---- what can be done to it -----------------------------------------------------------------------------------
@@ -137,7 +127,7 @@ class DataflowTwin:
             raise ValueError(f"time does not run backwards: {seconds} s")
         for _ in range(seconds):
             self._pass_second()
-            if self._down_until_s == self._now_s:
+            if self._down_until_s == self.now_s:
                 self._deploy()
 
     def rescale(self, parallelism: Mapping[str, int], key: str) -> bool:
@@ -160,8 +150,8 @@ class DataflowTwin:
             return False
         self._requested = wanted
         standstill_s = self._chances.standstill_s(self.parameters.restart.standstill, len(self.rescales))
-        self._down_until_s = max(self._now_s + standstill_s, self._down_until_s or 0)
-        self.rescales.append(Rescale(self._now_s, self._down_until_s, dict(self._parallelism), dict(wanted)))
+        self._down_until_s = max(self.now_s + standstill_s, self._down_until_s or 0)
+        self.rescales.append(Rescale(self.now_s, self._down_until_s, dict(self._parallelism), dict(wanted)))
         return True
 
     # ---- how it works ---------------------------------------------------------------------------------------------
@@ -183,7 +173,7 @@ class DataflowTwin:
     def _deploy(self) -> None:
         """Start at the requested parallelism."""
         self._parallelism = dict(self._requested)
-        self._started_s, self._down_until_s = self._now_s, None
+        self.started_s, self._down_until_s = self.now_s, None  # when what is deployed began to run
         operators = self.parameters.operators
         deployed = [(operators[name], self._parallelism[name]) for name in self.graph.names]
         self._shares = [physics.shares(instances, operator.hottest) for operator, instances in deployed]
@@ -199,13 +189,13 @@ class DataflowTwin:
 
     def _pass_second(self) -> None:
         speed, rate = self._chances.next_second()
-        at_s = self._now_s - self.start_s
+        at_s = self.now_s - self.start_s
         target = [0.0] * len(self._wired.names)
         for name, per_s in self.parameters.target_per_s(at_s).items():
             number = self._numbers[name]
             target[number] = per_s * rate[number]
             self._offered[number] += target[number]
-        self._now_s += 1
+        self.now_s += 1
         if self._down_until_s is None:
             processed, worked_s, waited_s = self._work(at_s, target, speed)
         else:
@@ -258,7 +248,7 @@ class DataflowTwin:
         restart = self.parameters.restart
         if restart.warm_up_s == 0 or not self.rescales:
             return 1.0  # it has been running before the twin begins
-        share = min((self._now_s - self._started_s) / restart.warm_up_s, 1.0)
+        share = min((self.now_s - self.started_s) / restart.warm_up_s, 1.0)
         return restart.warm_up_speed + (1.0 - restart.warm_up_speed) * share
 
     def _blocked_s(

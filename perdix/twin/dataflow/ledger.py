@@ -37,9 +37,6 @@ class Ledger:
         self._rows: list[tuple[Sequence[float], ...]] = []
         self._running: list[bool] = []
 
-    def __len__(self) -> int:
-        return len(self._running)
-
     def append(self, *rows: Sequence[float], running: bool) -> None:
         """Add a second, its columns in the order of :class:`Stretch`. They are kept, not copied."""
         self._rows.append(rows)

@@ -54,9 +54,6 @@ class Ledger:
         self._wide = np.zeros((6, FIRST_SECONDS + 1, operators))  # arrived, left; utilisation, slowness, working, all
         self._narrow = np.zeros((2, FIRST_SECONDS + 1))
 
-    def __len__(self) -> int:
-        return self._count
-
     def append(
         self,
         arrived: Values,

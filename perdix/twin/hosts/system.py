@@ -10,7 +10,6 @@ import numpy as np
 
 from perdix.telemetry.window import Values
 from perdix.twin.hosts.fleet import Fleet
-from perdix.twin.hosts.leased import Event, LeasedHost
 from perdix.twin.hosts.ledger import Course, Ledger
 from perdix.twin.hosts.luck import Luck
 from perdix.twin.hosts.parameters import Topology
@@ -50,7 +49,7 @@ class HostsTwin:
         # durations_s, busy_per_s: operator -> the last values that were measured of it, oldest first
         self.durations_s = {name: deque[float](maxlen=topology.measuring.last) for name in self.operators}
         self.busy_per_s = {name: deque[float](maxlen=BUSY_MEASUREMENTS) for name in self.operators}
-        self._second = 0
+        self.second = 0  # since it began
         self._machines = topology.pattern(pattern)
         self._work = Work(topology)
         self._ledger = Ledger(len(self.operators))
@@ -63,21 +62,6 @@ class HostsTwin:
         self._begin()
 
     @property
-    def second(self) -> int:
-        """Seconds since it began."""
-        return self._second
-
-    @property
-    def hosts(self) -> Mapping[str, LeasedHost]:
-        """Hosts that are leased."""
-        return self.fleet.hosts
-
-    @property
-    def events(self) -> list[Event]:
-        """What happened to hosts and containers so far."""
-        return self.fleet.events
-
-    @property
     def course(self) -> Course:
         """Every second so far."""
         return self._ledger.course()
@@ -88,7 +72,7 @@ class HostsTwin:
             raise ValueError(f"time does not run backwards: {seconds} s")
         for _ in range(seconds):
             self._pass_second()
-            if self._second % self.topology.measuring.every_s == 0:
+            if self.second % self.topology.measuring.every_s == 0:
                 self._measure()
 
     def _begin(self) -> None:
@@ -108,7 +92,7 @@ class HostsTwin:
         self._stalled_at = self.luck.stalled(self._known_s)
 
     def _pass_second(self) -> None:
-        at = self._second
+        at = self.second
         if at >= self._known_s:
             self._foresee()
         placed = self._placement()
@@ -135,8 +119,8 @@ class HostsTwin:
             machines=float(self._machines_at[at]),
             hosts=len(self.fleet.hosts),
         )
-        self._second += 1
-        self.fleet.pass_to(self._second)
+        self.second += 1
+        self.fleet.pass_to(self.second)
 
     def _placement(self) -> Placement:
         if self._placed is None or self._placed[0] != self.fleet.version:
@@ -146,7 +130,7 @@ class HostsTwin:
         return self._placed[1]
 
     def _measure(self) -> None:
-        course, end = self._ledger.course(), self._second
+        course, end = self._ledger.course(), self.second
         seconds = slice(max(end - self.topology.measuring.every_s, 0), end)
         luck = np.stack((self.luck.measured(end), self.luck.moments(end)), axis=1).tolist()
         row = {name: self._measurement(course, k, seconds, luck[k]) for k, name in enumerate(self.operators)}
