@@ -26,6 +26,7 @@ RUNS = {
 }
 SATURATED_CPU = 0.95
 MEASURED_IDLE = 0.09  # CPU load of these jobs at which nothing is processed: 7.8 to 11.4 % in four runs
+LOOP_S, WINDOW_S = 60.0, 180.0
 HOTTEST = 0.03  # share of the samples that stand for saturation in a run that does not reach it
 
 
@@ -101,14 +102,14 @@ def cases() -> list[Row]:
     return found
 
 
-def online_ramp(loop_s: float = 60.0, window_s: float = 180.0) -> list[Row]:
+def online_ramp() -> list[Row]:
     """Replay the ramp as the control loop would see it, until the job is saturated: an estimate after each loop."""
     cpu, throughput = (frame.resample("5s").interpolate() for frame in wide("ramp"))
     times = pd.DatetimeIndex(cpu.index).as_unit("s").astype("int64").to_numpy().astype(float)
     model, loops = ScaleOuts(), []
-    for loop in range(1, int((times[-1] - times[0]) / loop_s) + 1):
-        now = times[0] + loop * loop_s
-        rows = (times > now - window_s) & (times <= now)
+    for loop in range(1, int((times[-1] - times[0]) / LOOP_S) + 1):
+        now = times[0] + loop * LOOP_S
+        rows = (times > now - WINDOW_S) & (times <= now)
         metrics = {"cpu_load": cpu[rows].to_numpy(), "throughput_per_s": throughput[rows].to_numpy()}
         model = model.update(Window("ramp", 5.0, times[rows], tuple(cpu.columns), {}, metrics, now), 1)
         seen = cpu[rows].to_numpy()[-12:]

@@ -24,9 +24,9 @@ WORKER_PER_S = 1_000.0
 REPEATS = 25
 
 
-def decision_ms(sizes: int, seed: int = 1) -> float:
+def decision_ms(sizes: int) -> float:
     """Return the milliseconds that a decision among ``sizes`` scale-outs takes, the median of some."""
-    policy, situation = Perdix(), _situation(sizes, np.random.default_rng(seed))
+    policy, situation = Perdix(), _situation(sizes, np.random.default_rng(1))
     return 1_000.0 * float(np.median([seconds(partial(policy.decide, situation)) for _ in range(REPEATS)]))
 
 

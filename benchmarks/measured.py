@@ -55,7 +55,6 @@ class Run:
     """
 
     arrived: Values
-    consumed: Values
     latency_ms: Values
 
 
@@ -90,10 +89,10 @@ def static_twelve() -> tuple[Values, Values]:
 
 def phoebe(job: str, approach: str) -> Run:
     """Read run 1 of ``cars`` or ``ads`` under ``baseline_4``, ``_12``, ``_24``, ``reactive`` or ``twres``."""
-    columns = [_seconds(job, approach, kind) for kind in ("workRate", "thrRate", "latency")]
-    times_s = np.arange(columns[2].index[0], columns[2].index[-1] + 1)
-    arrived, consumed = (column.reindex(times_s).interpolate().bfill().to_numpy() for column in columns[:2])
-    return Run(arrived, consumed, columns[2].reindex(times_s).ffill().bfill().to_numpy())
+    arrived, latency = (_seconds(job, approach, kind) for kind in ("workRate", "latency"))
+    times_s = np.arange(latency.index[0], latency.index[-1] + 1)
+    latency_ms = latency.reindex(times_s).ffill().bfill().to_numpy()
+    return Run(arrived.reindex(times_s).interpolate().bfill().to_numpy(), latency_ms)
 
 
 def profiles() -> pd.DataFrame:

@@ -140,10 +140,10 @@ def _table(summary: Sequence[Mapping[str, Any]], types: Mapping[str, str] | None
     return grid
 
 
-def _spread(spread: Spread, scale: float = 1.0, digits: int = 3) -> str:
+def _spread(spread: Spread, scale: float = 1.0) -> str:
     if spread is None or spread["mean"] is None:
         return "-"
-    mean = number(scale * spread["mean"], digits)
+    mean = number(scale * spread["mean"])
     sd = spread["sd"]
     return mean if sd is None else f"{mean} ± {number(scale * sd, 2)}"
 
