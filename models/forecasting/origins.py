@@ -57,7 +57,7 @@ def stops_of(history: Workload, horizon_s: float = HORIZON_S) -> Stops:
     stops are closer, a fifteenth of the horizon at least. Only where at least half of the truth was measured is an
     origin scored. The last stops lie after the last whole truth, up to the end: they bring the record up to date.
     """
-    count, ahead = len(history), _steps(history, horizon_s)
+    count, ahead = len(history), int(np.ceil(horizon_s / history.step_s - 1e-9))
     usable, every = _usable(history, ahead, horizon_s)
     if not len(usable):
         return Stops(np.empty(0), np.empty(0, dtype=bool), 0)
@@ -78,10 +78,6 @@ def least_steps(step_s: float, horizon_s: float, scored: int) -> int:
 def _closest(step_s: float, horizon_s: float) -> int:
     """Return how many steps lie at least between two stops: closer ones say the same twice, and are not recorded."""
     return round(lead_s(step_s, horizon_s) / step_s)
-
-
-def _steps(history: Workload, horizon_s: float) -> int:
-    return int(np.ceil(horizon_s / history.step_s - 1e-9))
 
 
 def _usable(history: Workload, ahead: int, horizon_s: float) -> tuple[NDArray[np.int_], int]:

@@ -15,9 +15,8 @@ from perdix.models.forecasting.origins import least_steps, stops_of
 from perdix.models.forecasting.selection import LEAST_EVIDENCE, TrainedForecast, beats, train_forecasters
 from perdix.settings.moments import moment
 
-FRESH_REFITS = (
-    16  # on the walk: what is known of a new load grows from minute to minute, and a fit of so little is quick
-)
+# On the walk: what is known of a new load grows from minute to minute, and a fit of so little is quick
+FRESH_REFITS = 16
 WHOLE_REFITS = 4
 GRID_S = 10.0  # of the lake
 MARGIN_S = 120.0  # until what was measured is in the lake, and begins at a step

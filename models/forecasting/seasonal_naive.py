@@ -48,8 +48,9 @@ class SeasonalNaive(Member):
                 f"{cls.family} needs two seasons of {cls.season_s / 3600:g} h; the history spans {span_s / 3600:.1f} h"
             )
         tail = Tail.of(history, lead_s(history.step_s, horizon_s))
-        if np.isfinite(tail.per_s).mean() < NEEDED_COVERAGE:
-            raise ValueError(f"{cls.family} needs values in half of the history; {_share(tail)} of it has one")
+        share = np.isfinite(tail.per_s).mean()
+        if share < NEEDED_COVERAGE:
+            raise ValueError(f"{cls.family} needs values in half of the history; {share:.0%} of it has one")
         return cls(tail.cell_s, cls.season_s + 2.0 * horizon_s)
 
     def project(self, tail: Tail, edges_s: Values) -> Values:
@@ -83,7 +84,3 @@ class WeeklyNaive(SeasonalNaive):
 
     family: ClassVar[str] = "weekly-naive"
     season_s: ClassVar[float] = 7 * 86_400.0
-
-
-def _share(tail: Tail) -> str:
-    return f"{np.isfinite(tail.per_s).mean():.0%}"

@@ -75,20 +75,19 @@ class MixPlan:
         return float(begin @ problem.sizes.running) + then
 
 
-def plan(problem: Problem, *, exact_candidates: int = EXACT_CANDIDATES, sweeps: int = SWEEPS) -> MixPlan:
+def plan(problem: Problem, *, exact_candidates: int = EXACT_CANDIDATES) -> MixPlan:
     """Return a plan at least cost; levels that the bounds do not allow to cover are covered as far as possible.
 
     ``exact_candidates``: most candidates for an epoch with which the exact programme is used; 0: never.
-    ``sweeps``: most sweeps of the corridor otherwise.
     """
     among = candidates(problem, min(exact_candidates, EXACT_EPOCH_CANDIDATES // len(problem)))
     if among is not None:
         return _exactly(problem, exact(problem, among), len(among))
     bound, split = relaxed(problem)
-    found = improved(problem, rounded(problem, split), sweeps)
+    found = improved(problem, rounded(problem, split))
     alone = _cheaper_alone(problem, problem.costs(found.mixes).total)
     if alone is not None:
-        found = improved(problem, alone, sweeps)
+        found = improved(problem, alone)
     return MixPlan(problem, found.mixes, False, bound, len(found.first), found.first, found.first_costs)
 
 
@@ -182,12 +181,12 @@ def relaxed(problem: Problem) -> tuple[float, Values]:
     return float(found.fun) + stopped_anyway, found.x[: epochs * kinds].reshape(epochs, kinds)
 
 
-def improved(problem: Problem, mixes: Mixes, sweeps: int) -> Found:
-    """Return the cheapest plan that ``sweeps`` sweeps lead to from ``mixes``, which must hold all bounds."""
+def improved(problem: Problem, mixes: Mixes) -> Found:
+    """Return the cheapest plan that :data:`SWEEPS` sweeps lead to from ``mixes``, which must hold all bounds."""
     apart = neighbours(len(problem.sizes))
     cost = problem.costs(mixes).total
     found = None
-    for _ in range(max(1, sweeps)):
+    for _ in range(SWEEPS):
         centre = mixes if found is None else found.mixes
         found = cheapest(problem, partial(_around, problem, centre, apart))
         now = problem.costs(found.mixes).total

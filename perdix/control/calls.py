@@ -43,7 +43,7 @@ class Calls:
                     call = next(rest, None)
                     if call is None:
                         return
-                    if _of(call.server, flying.values()) >= self.per_server:
+                    if sum(other.server == call.server for other in flying.values()) >= self.per_server:
                         waiting.append(call)
                         continue
                 if call is None:
@@ -69,7 +69,3 @@ class Calls:
                 del waiting[position]
                 return call
         return None
-
-
-def _of(server: str, flying: Iterable[Call[Any]]) -> int:
-    return sum(call.server == server for call in flying)

@@ -97,7 +97,8 @@ class Crew(Generic[Turn, Outcome]):
     def _parts(self, jobs: Sequence[StreamJob]) -> list[list[StreamJob]]:
         parts: list[list[StreamJob]] = [[] for _ in self._members]
         for job in jobs:
-            parts[_place(job.name, len(parts))].append(job)
+            number = int.from_bytes(hashlib.blake2b(job.name.encode(), digest_size=8).digest(), "big")
+            parts[number % len(parts)].append(job)
         return parts
 
     def close(self) -> None:
@@ -138,10 +139,6 @@ class Crew(Generic[Turn, Outcome]):
         member.to_it.close()
         self._members[self._members.index(member)] = self._started()
         return Lost(tuple(jobs), why)
-
-
-def _place(job: str, count: int) -> int:
-    return int.from_bytes(hashlib.blake2b(job.encode(), digest_size=8).digest(), "big") % count
 
 
 @dataclass(frozen=True)

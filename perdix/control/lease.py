@@ -154,7 +154,8 @@ def renew(store: StateStore, lease: Lease, at: Moment, ttl_s: float) -> Lease:
 def release(store: StateStore, lease: Lease) -> bool:
     """Give the lease back; ``False`` when it was no longer held."""
     with store.database.writing() as connection:
-        freed = connection.execute(leases.update().where(*_held(lease)).values(holder=None))
+        mine = leases.c.name == lease.name, leases.c.token == lease.token, leases.c.holder == lease.holder
+        freed = connection.execute(leases.update().where(*mine).values(holder=None))
         return freed.rowcount == 1
 
 
@@ -215,7 +216,3 @@ def _watched_long_enough(connection: sa.Connection, row: _Row, at: Moment) -> bo
         return False
     ttl_s = UNKNOWN_TTL_S if row.ttl_s is None else row.ttl_s
     return bool(at.elapsed_s - since_s >= ttl_s)
-
-
-def _held(lease: Lease) -> tuple[sa.ColumnElement[bool], ...]:
-    return (leases.c.name == lease.name, leases.c.token == lease.token, leases.c.holder == lease.holder)

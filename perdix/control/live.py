@@ -86,7 +86,8 @@ def live_io(home: Home, settings: ControlSettings) -> Iterator[TickIO]:
 
     Raises ``StateError`` when the state store cannot be opened.
     """
-    with alone_io(home, settings) as io, closing(_crew(home, settings)) as crew:
+    crew: FleetCrew = Crew(partial(alone_io, home, settings), serve_elsewhere, settings.processes)
+    with alone_io(home, settings) as io, closing(crew):
         yield replace(io, crew=crew)
 
 
@@ -104,10 +105,6 @@ def alone_io(home: Home, settings: ControlSettings) -> Iterator[TickIO]:
         ahead = ReadAhead(source, Hanging())
         interval_s, keep = settings.tick_interval_s, targets.keep_only
         yield TickIO(source, store, champions, targets, keep_targets=keep, tick_interval_s=interval_s, ahead=ahead)
-
-
-def _crew(home: Home, settings: ControlSettings) -> FleetCrew:
-    return Crew(partial(alone_io, home, settings), serve_elsewhere, settings.processes)
 
 
 def job_files(home: Home, conf: Path | None = None) -> FollowedFiles:

@@ -25,10 +25,8 @@ from perdix.telemetry.window import Values, Window
 PATIENCE = 1.5
 LEAST_S = 300.0
 BEHIND_S = 5.0  # consumer lag, in seconds of workload, above which the job is not in normal operation
-FALLING, FALLING_S = (
-    0.1,
-    0.2,
-)  # deficit as a share of the workload, and lag in seconds of it, of a job that falls behind
+# Deficit as a share of the workload, and lag in seconds of it, of a job that falls behind
+FALLING, FALLING_S = 0.1, 0.2
 SURELY_S = 30.0  # up for so long, and for as long as a rate is taken over: a stop would show
 UNSEEN_S = 30.0  # after that: a stop that has not shown by then was shorter than what metrics show
 UNCALM_S = 300.0  # likewise: who is not calm by then never may be

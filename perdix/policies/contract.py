@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -183,6 +184,12 @@ class Candidate:
     recovery_s: float | None
     rejected_by: str | None
     mix: Mapping[str, int] = field(default_factory=dict)  # size -> workers, where a mix of sizes was examined
+
+    @classmethod
+    def believed(cls, situation: Situation, scale_out: int, rejected_by: str | None = None) -> Candidate:
+        """Return one with the capacity that is believed of it (NaN: unknown), of a policy that decides by another."""
+        estimate = situation.capacities.get(scale_out)
+        return cls(scale_out, math.nan if estimate is None else estimate.per_s, None, rejected_by)
 
 
 @dataclass(frozen=True)

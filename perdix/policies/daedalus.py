@@ -175,14 +175,8 @@ class Daedalus:
         A larger one counts as kept for :data:`KEPT_S`: how high a load will rise is what a forecast knows least.
         """
         low_per_s = situation.workload_per_s * (1.0 - SPARE_WORKERS / candidate.scale_out)
-        stay_s = expected_stay_s(
-            situation.forecast,
-            low_per_s,
-            candidate.capacity_per_s,
-            most_s=LONGEST_STAY_S,
-            quantile=self.options.quantile,
-        )
-        return max(KEPT_S, stay_s)
+        quantile = self.options.quantile
+        return max(KEPT_S, expected_stay_s(situation.forecast, low_per_s, candidate.capacity_per_s, quantile))
 
     def _recoveries(self, situation: Situation) -> Iterator[tuple[int, float]]:
         """Yield every scale-out within the bounds with its predicted recovery time in seconds, smallest first."""
@@ -327,10 +321,8 @@ def _delayed(over_s: float, delay_s: float) -> str:
     return f"over {seconds(over_s)}, the rescale would delay every record by {delay_s:.1f} s"
 
 
-def expected_stay_s(
-    forecast: Forecast, low_per_s: float, high_per_s: float, *, most_s: float, quantile: float | None = None
-) -> float:
-    """Return how long the load stays between two rates, at most ``most_s``.
+def expected_stay_s(forecast: Forecast, low_per_s: float, high_per_s: float, quantile: float | None = None) -> float:
+    """Return how long the load stays between two rates, at most :data:`LONGEST_STAY_S`.
 
     Beyond its horizon the forecast goes on along the slope of its last third.
 
@@ -343,7 +335,7 @@ def expected_stay_s(
     half = max(1, round(SLOPE_SHARE * len(rates) / 2))
     before = rates[-2 * half : -half] if len(rates) > half else rates
     slope = float(rates[-half:].mean() - before.mean()) / half
-    beyond = max(0, int(np.ceil(most_s / step_s)) - len(rates))
+    beyond = max(0, int(np.ceil(LONGEST_STAY_S / step_s)) - len(rates))
     path = np.concatenate([rates, rates[-1] + slope * np.arange(1, beyond + 1)])
     outside = np.flatnonzero((path < low_per_s) | (path > high_per_s))
-    return min(most_s, float(outside[0]) * step_s) if len(outside) else most_s
+    return min(LONGEST_STAY_S, float(outside[0]) * step_s) if len(outside) else LONGEST_STAY_S

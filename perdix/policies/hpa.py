@@ -82,9 +82,11 @@ class Hpa:
             (limited, chosen, "the bound of the job"),
         )
         rejected = [
-            _candidate(situation, before, f"{why} asks for {after}") for before, after, why in steps if before != after
+            Candidate.believed(situation, before, f"{why} asks for {after}")
+            for before, after, why in steps
+            if before != after
         ]
-        candidates = (*rejected, _candidate(situation, chosen, None))
+        candidates = (*rejected, Candidate.believed(situation, chosen))
         of = "" if self.options.cpu_request == 1.0 else f" ({used:.1%} of the request)"
         load = f"CPU load {cpu:.1%}{of} of {self.options.target_cpu:.0%} asks for {workers(recommended)}"
         turns = "".join(f"; {why} makes it {after}" for before, after, why in steps if before != after)
@@ -144,8 +146,3 @@ def _remembered(situation: Situation) -> list[Recommendation]:
         if entry[0] <= situation.now_s:
             kept.append(entry)
     return sorted(kept)
-
-
-def _candidate(situation: Situation, scale_out: int, rejected_by: str | None) -> Candidate:
-    estimate = situation.capacities.get(scale_out)
-    return Candidate(scale_out, math.nan if estimate is None else estimate.per_s, None, rejected_by)

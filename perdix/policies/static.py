@@ -1,6 +1,5 @@
 """A fixed scale-out: the baseline of every comparison."""
 
-import math
 from typing import Annotated
 
 from pydantic import Field
@@ -30,8 +29,6 @@ class Static:
         wanted = situation.bounds.maximum if self.options.scale_out is None else self.options.scale_out
         chosen = situation.bounds.clamp(wanted)
         moved = "" if chosen == wanted else f", moved into the bounds from {wanted}"
-        estimate = situation.capacities.get(chosen)
-        capacity = math.nan if estimate is None else estimate.per_s
         reason = Reason.of_change(situation.scale_out, chosen)
         sentence = f"Fixed at {workers(chosen)}{moved}."
-        return Decision(self.name, chosen, reason, sentence, (Candidate(chosen, capacity, None, None),))
+        return Decision(self.name, chosen, reason, sentence, (Candidate.believed(situation, chosen),))

@@ -29,7 +29,7 @@ from perdix.telemetry.lake import Lake
 from perdix.telemetry.landing import ExportFile, export_files
 from perdix.telemetry.mixed_jobs import mixed_jobs
 from perdix.telemetry.partitions import digest_of, safe_key
-from perdix.telemetry.queries import SeriesMap, load_series_map
+from perdix.telemetry.queries import load_series_map
 from perdix.telemetry.spark.cluster import cause_of
 from perdix.telemetry.spark.source import ReadOptions, staged
 from perdix.telemetry.staged_export import ExportPart, Receipt
@@ -50,7 +50,6 @@ def ingest(
     job: str,
     *,
     hint: Hint | None = None,
-    series_map: SeriesMap | None = None,
     limits: Limits | None = None,
     slice_bytes: int = SLICE_BYTES,
 ) -> IngestReport:
@@ -60,14 +59,13 @@ def ingest(
 
     ``hint``: what the user knows and the files do not say (metric of nameless series, time zone); what is known of each
     file (:attr:`ExportFile.hint`) when left out.
-    ``series_map``: exporters' names; those of ``conf/queries`` by default.
     ``slice_bytes``: plain files of line-based formats above this size are read by several tasks.
     """
     began = time.perf_counter()
     safe_key("job", job)
     chosen = [file for file in files if isinstance(file, ExportFile)]
     chosen += export_files(file for file in files if not isinstance(file, ExportFile))
-    options = ReadOptions(series_map or load_series_map(), hint or Hint(), limits or Limits())
+    options = ReadOptions(load_series_map(), hint or Hint(), limits or Limits())
     parts: defaultdict[Hint, list[ExportPart]] = defaultdict(list)
     for file in chosen:
         if not file.problem:

@@ -109,7 +109,10 @@ def stage_part(part: ExportPart, staging: Path, series_map: SeriesMap, hint: Hin
         last_ms=staged.last_ms,
         seconds=round(time.perf_counter() - began, 4),
         remarks=reading.remarks,
-        samples={_iso(day): [str(path) for path in paths] for day, paths in staged.files.items()},
+        samples={
+            (_EPOCH + timedelta(days=day)).isoformat(): [str(path) for path in paths]
+            for day, paths in staged.files.items()
+        },
         series=str(series),
         quarantine=str(quarantine),
         job_spans=staged.job_spans(),
@@ -180,10 +183,6 @@ class _Staged:
         first, last = int(part.series.times_ms.min()), int(part.series.times_ms.max())
         self.first_ms = first if self.first_ms is None else min(first, self.first_ms)
         self.last_ms = last if self.last_ms is None else max(last, self.last_ms)
-
-
-def _iso(day: int) -> str:
-    return (_EPOCH + timedelta(days=day)).isoformat()
 
 
 def _size(part: ExportPart) -> int:

@@ -217,7 +217,8 @@ def _doubted(seen: _Seen, fact: QueryFact) -> QueryFact:
             found = f"it rises by {paced[1]:,.3g} a second".replace("1e+03", "1,000")
             return replace(fact, verdict=Verdict.IMPLAUSIBLE, found=found, fix=paced[0].question(seen.where))
     if fact.metric == metrics.LATENCY.name and fact.newest is not None:
-        lag, done = _recent(seen, metrics.LAG.name), mean_of_known(_recent_rows(seen, total_throughput(seen.window)))
+        lag = _recent_mean(seen, seen.window.job_metric(metrics.LAG.name))
+        done = _recent_mean(seen, total_throughput(seen.window))
         waits_s = None if lag is None or not done else lag / done
         doubt = units.of_latency(fact.newest, seen.job.objectives.latency_p95_ms, waits_s)
         if doubt is not None:
@@ -264,9 +265,5 @@ def _newest(metric: str, found: Iterable[Series]) -> float:
     return float(np.sum(values) if metric == metrics.THROUGHPUT.name else np.mean(values))
 
 
-def _recent_rows(seen: _Seen, values: Values) -> Values:
-    return values[seen.window.times_s > seen.now_s - NEWEST_S]
-
-
-def _recent(seen: _Seen, metric: str) -> float | None:
-    return mean_of_known(_recent_rows(seen, seen.window.job_metric(metric)))
+def _recent_mean(seen: _Seen, values: Values) -> float | None:
+    return mean_of_known(values[seen.window.times_s > seen.now_s - NEWEST_S])

@@ -29,13 +29,6 @@ class PendingScaleDown:
     first_s: float
     wanted: tuple[Wanted, ...] = ()
 
-    def want(self, at_s: float, parallelism: int, *, outside: bool, interval_s: float) -> PendingScaleDown:
-        """Return it with one more wish, without those that are older than the interval or no longer the greatest."""
-        kept = (
-            demand for demand in self.wanted if demand.at_s >= at_s - interval_s and demand.parallelism > parallelism
-        )
-        return PendingScaleDown(self.first_s, (*kept, Wanted(at_s, parallelism, outside)))
-
     def below(self, parallelism: int) -> bool:
         """Whether every wish is one to scale in from ``parallelism``, and to something."""
         return all(0 < demand.parallelism < parallelism for demand in self.wanted)
@@ -60,6 +53,10 @@ class PendingScaleDown:
 def pend(
     pending: PendingScaleDown | None, now_s: float, parallelism: int, *, outside: bool, interval_s: float
 ) -> PendingScaleDown:
-    """Return ``pending`` with one more wish; the first one starts the timer."""
+    """Return ``pending`` with one more wish, without those older than the interval or no longer the greatest.
+
+    The first one starts the timer.
+    """
     begun = PendingScaleDown(now_s) if pending is None else pending
-    return begun.want(now_s, parallelism, outside=outside, interval_s=interval_s)
+    kept = (wish for wish in begun.wanted if wish.at_s >= now_s - interval_s and wish.parallelism > parallelism)
+    return PendingScaleDown(begun.first_s, (*kept, Wanted(now_s, parallelism, outside)))

@@ -222,7 +222,7 @@ class Visp:
             return self._held(situation, memory, Reason.SCALE_MAXIMUM, why)
         if after.workers != current:
             sentence = f"{measured}: {changed}. {_capital(after.in_words(options, situation.now_s))}."
-            examined = tuple(_candidate(situation, scale_out) for scale_out in (current, after.workers))
+            examined = tuple(Candidate.believed(situation, scale_out) for scale_out in (current, after.workers))
             reason, planned = Reason.of_change(current, after.workers), replace(memory, planned=after)
             return Decision(self.name, after.workers, reason, sentence, examined, memory=planned.to_json())
         stays = replace(memory, placed=after)
@@ -308,11 +308,6 @@ def _named(hosts: list[str]) -> str:
 
 def _measured(seen: Seen) -> bool:
     return math.isfinite(seen.durations_s[-1]) and seen.queue_items is not None
-
-
-def _candidate(situation: Situation, scale_out: int) -> Candidate:
-    estimate = situation.capacities.get(scale_out)
-    return Candidate(scale_out, math.nan if estimate is None else estimate.per_s, None, None)
 
 
 def _usable(value: float | None, factor: float = 1.0) -> float | None:

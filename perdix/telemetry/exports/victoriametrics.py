@@ -75,8 +75,10 @@ def _series(document: Any) -> Iterator[RawSeries | Quarantined]:
         yield Quarantined(reason, samples=max(1, len(values), len(times)))
         return
     try:
-        times_ms = np.array(times, dtype=np.int64) if _whole(times) else None
-        numbers = np.array(values, dtype=np.float64) if _plain(values) else None
+        times_ms = np.array(times, dtype=np.int64) if set(map(type, times)) <= {int} else None
+        # numpy turns None into NaN
+        plain = set(map(type, values)) <= {int, float, type(None)}
+        numbers = np.array(values, dtype=np.float64) if plain else None
     except (OverflowError, ValueError, TypeError):
         times_ms = numbers = None
     if times_ms is not None and numbers is not None and np.all((times_ms >= FIRST_MS) & (times_ms <= LAST_MS)):
@@ -88,11 +90,3 @@ def _series(document: Any) -> Iterator[RawSeries | Quarantined]:
         yield RawSeries(*named, times_ms, numbers)
     for at, reason in bad:
         yield Quarantined(f"{reason} (sample {at + 1} of {len(values)})")
-
-
-def _whole(times: list[Any]) -> bool:
-    return set(map(type, times)) <= {int}
-
-
-def _plain(values: list[Any]) -> bool:
-    return set(map(type, values)) <= {int, float, type(None)}  # numpy turns None into NaN
