@@ -198,7 +198,7 @@ def _capacity_pictures(job: str, rows: pd.DataFrame, trained: TrainedCapacity) -
 
     model = trained.model
     here = rows[scale_out_of(rows) == model.scale_out]
-    lines = {name: worker.line.fit() for name, worker in model.workers.workers.items()}
+    lines = {name: line.fit() for name, line in model.workers.lines.items()}
     return {
         "capacity_over_scale_outs.png": pictures.capacity_over_scale_outs(
             job, list(model.table(trained.maximum).values())

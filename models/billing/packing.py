@@ -41,11 +41,6 @@ class Packing:
     hosts: tuple[Mapping[str, int], ...]  # of each host, size -> workers of it
     lower_bound: int  # no packing needs fewer hosts; equal to ``len(hosts)`` where this one is surely the best
 
-    @property
-    def gap(self) -> int:
-        """Hosts that could at most be saved by a better packing."""
-        return len(self.hosts) - self.lower_bound
-
 
 def per_host(worker: Resources, host: Resources) -> int:
     """Return how many equal workers one host takes.

@@ -8,9 +8,8 @@ load ranged (regression dilution), and so promise too little at full CPU the les
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import Any, Self
 
 import numpy as np
@@ -59,7 +58,6 @@ class Fit:
     # CPU load up to which the line was seen, as mean + 1.5 sd (a uniform range ends at 1.7, a sine at 1.4): it forgets
     # as the data do, a maximum would not
     reach: float
-    basis: str  # how the slope is known, in words
 
     def predict(self, cpu: float) -> float:
         """Return the throughput at ``cpu``, records/s, never negative."""
@@ -129,21 +127,6 @@ class Line:
             self.comoment + other.comoment + dx * dy * cross,
         )
 
-    def decayed(self, factor: float) -> Line:
-        """Return the line with every sample's weight multiplied by ``factor`` (0..1): exponential forgetting."""
-        if not 0.0 <= factor <= 1.0:
-            raise ValueError(f"decay factor {factor} is outside 0..1")
-        if factor == 0.0:
-            return Line()
-        return Line(
-            self.weight * factor,
-            self.cpu_mean,
-            self.throughput_mean,
-            self.cpu_m2 * factor,
-            self.throughput_m2 * factor,
-            self.comoment * factor,
-        )
-
     @property
     def slope(self) -> float:
         """Slope, records/s per unit of CPU load; NaN when CPU load or throughput did not vary, or not together."""
@@ -167,12 +150,6 @@ class Line:
         typical = (TYPICAL_NOISE * max(self.throughput_mean, 1e-9)) ** 2
         return (residual + NOISE_WEIGHT * typical) / (max(self.weight - 2.0, 0.0) + NOISE_WEIGHT)
 
-    def interval(self, cpu: float, level: float = 0.9) -> tuple[float, float]:
-        """Return the interval of the throughput at ``cpu`` that holds with probability ``level``, records/s."""
-        fit = self.fit()
-        half = NormalDist().inv_cdf(0.5 + level / 2.0) * fit.sd(cpu)
-        return max(0.0, fit.predict(cpu) - half), fit.predict(cpu) + half
-
     def fit(self, idle: IdleShare | None = None) -> Fit:
         """Return a line that is always usable: the data, with the idle share as a weak anchor.
 
@@ -191,46 +168,37 @@ class Line:
         anchored = self.throughput_mean / distance
         anchored_variance = max(anchored * idle.sd / distance, 1e-9) ** 2
         if not slope > 0.0:
-            fell = "throughput fell as CPU rose: slope refused" if slope < 0.0 else "steady CPU"
-            basis = f"{fell}, idle share {idle.cpu:.2f} assumed"
-            return self._through_mean(anchored, anchored_variance, noise, basis)
+            return self._through_mean(anchored, anchored_variance, noise)
         variance = noise**2 * self.throughput_m2 / self.comoment**2 + (slope - self.flat_slope) ** 2
         by_anchor = variance / (variance + anchored_variance)
         slope += by_anchor * (anchored - slope)
-        basis = "CPU range" if by_anchor < 0.5 else f"steady CPU, idle share {idle.cpu:.2f} assumed"
-        return self._through_mean(slope, by_anchor * anchored_variance, noise, basis)
+        return self._through_mean(slope, by_anchor * anchored_variance, noise)
 
-    def _through_mean(self, slope: float, variance: float, noise: float, basis: str) -> Fit:
+    def _through_mean(self, slope: float, variance: float, noise: float) -> Fit:
         intercept = self.throughput_mean - slope * self.cpu_mean
-        return Fit(slope, intercept, noise, self.weight, self.cpu_mean, noise**2 / variance, self.reach, basis)
+        return Fit(slope, intercept, noise, self.weight, self.cpu_mean, noise**2 / variance, self.reach)
 
     def _nearly_idle(self) -> Fit:
         noise = math.sqrt(self.noise_variance)
         if self.slope > 0.0:
             # Hardly more than scatter, so not the steeper of the two regressions, which knows no limit.
-            variance = noise**2 / self.cpu_m2
-            return self._through_mean(self.flat_slope, variance, noise, "CPU range, hardly above idle")
+            return self._through_mean(self.flat_slope, noise**2 / self.cpu_m2, noise)
         # Nothing separates idle CPU from work here: the plain ratio errs low, and the spread says that it is a guess.
         slope = self.throughput_mean / max(self.cpu_mean, 1e-3)
         spread = (noise / max(slope, 1e-9)) ** 2
-        return Fit(slope, 0.0, noise, self.weight, self.cpu_mean, spread, self.reach, "idle CPU, ratio only")
+        return Fit(slope, 0.0, noise, self.weight, self.cpu_mean, spread, self.reach)
 
     @property
     def reach(self) -> float:
         """CPU load up to which the samples range, as mean + 1.5 sd."""
         return self.cpu_mean + 1.5 * math.sqrt(max(self.cpu_m2, 0.0) / self.weight)
 
-    def to_state(self) -> list[float]:
-        """Return a JSON-serialisable state."""
-        return [self.weight, self.cpu_mean, self.throughput_mean, self.cpu_m2, self.throughput_m2, self.comoment]
 
-    @classmethod
-    def from_state(cls, state: ArrayLike | Mapping[str, Any]) -> Self:
-        """Rebuild from :meth:`to_state`. Raises ``ValueError`` when it is not six finite numbers."""
-        numbers = np.asarray(state, float)
-        if numbers.shape != (6,) or not np.isfinite(numbers).all() or numbers[[0, 3, 4]].min() < 0:
-            raise ValueError(f"not the state of a line: {state!r}; six finite numbers are needed")
-        return cls(*(float(number) for number in numbers))
+def refuse_unusable(state: Sequence[Any]) -> None:
+    """Raise ``ValueError`` when these are not the statistics of a line: six finite numbers, in its order."""
+    numbers = np.asarray(state, float)
+    if numbers.shape != (6,) or not np.isfinite(numbers).all() or numbers[[0, 3, 4]].min() < 0:
+        raise ValueError(f"not the state of a line: {state!r}; six finite numbers are needed")
 
 
 def lines_of(cpu: Values, throughput_per_s: Values, weights: Values) -> Values:

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -28,11 +28,10 @@ APART_S = 60.0  # a one-minute mean knows of its neighbours nearer than that
 
 @dataclass(frozen=True)
 class Fold:
-    """One split of the rows of a features frame, by minute. ``unseen`` names the scale-out that is left out whole."""
+    """One split of the rows of a features frame, by minute."""
 
     train: pd.DataFrame
     test: pd.DataFrame
-    unseen: int | None = None
 
 
 @dataclass(frozen=True)
@@ -127,7 +126,7 @@ def left_out_folds(frame: pd.DataFrame) -> Iterator[Fold]:
     for scale_out, group in groups.items():
         hotter = group[group["hottest"] >= group["hottest"].median()]
         train = frame[frame["ts"].isin(minutes.index[minutes["scale_out"] != scale_out])]
-        yield Fold(train, frame[frame["ts"].isin(hotter.index)], int(cast("int", scale_out)))
+        yield Fold(train, frame[frame["ts"].isin(hotter.index)])
 
 
 def capacity_score(table: Table, test: pd.DataFrame, idle: float) -> Score:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perdix.models.capacity.hottest import STRANGERS, hottest_capacity
-from perdix.models.capacity.line import IdleShare, Line, lines_of, merged
+from perdix.models.capacity.line import IdleShare, Line, lines_of, merged, refuse_unusable
 from perdix.settings.stream_job import MOST_WORKERS
 from perdix.telemetry.window import Values
 
@@ -21,15 +21,6 @@ ROWS = LINE + 2
 FORGET = [0, 3, 4, 5]  # rows that forget: the others hold means
 LEAST_WORK = 0.08  # mean CPU load above the idle share, from which its shares tell
 KEPT_IN_STATE = 144  # workers whose lines are stored; more are represented by these
-
-
-@dataclass(frozen=True)
-class Worker:
-    """One worker's line, and the means over the same samples of the hottest CPU load and of the job's throughput."""
-
-    line: Line
-    hottest_cpu: float
-    total_per_s: float
 
 
 @dataclass(frozen=True)
@@ -93,12 +84,9 @@ class Workers:
         return cls(names, table)._kept(table[0] > 0)
 
     @property
-    def workers(self) -> dict[str, Worker]:
-        """Name -> worker."""
-        return {
-            name: Worker(Line(*numbers[:LINE]), *numbers[LINE:])
-            for name, numbers in zip(self.names, self.table.T.tolist(), strict=True)
-        }
+    def lines(self) -> dict[str, Line]:
+        """Name of each worker -> its line."""
+        return {name: Line(*numbers) for name, numbers in zip(self.names, self.table[:LINE].T.tolist(), strict=True)}
 
     def __len__(self) -> int:
         return len(self.names)
@@ -162,10 +150,10 @@ class Workers:
     def against(self, fresh: Workers) -> Against:
         """Return what the lines believe of fresh samples; only workers that are known to both count."""
         believed = done = doubt = usual = cpu_load = usual_cpu = 0.0
-        known, workers = dict(zip(self.names, self.table[:LINE].T.tolist(), strict=True)), 0
+        known, workers = self.lines, 0
         for name, cpu, throughput_per_s in zip(fresh.names, *fresh.table[1:3].tolist(), strict=True):
             if name in known:
-                line = Line(*known[name])
+                line = known[name]
                 fit = line.fit()
                 believed += fit.predict(cpu)
                 doubt += fit.sd(cpu)
@@ -261,7 +249,7 @@ class Workers:
         for name, numbers in by_name.items():
             if len(numbers) != ROWS:
                 raise ValueError(f"worker {name!r}: eight numbers expected, found {len(numbers)}")
-            Line.from_state(numbers[:LINE])
+            refuse_unusable(numbers[:LINE])
         if not by_name:
             return cls()
         table = np.array([[float(number) for number in numbers] for numbers in by_name.values()]).T

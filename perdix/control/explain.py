@@ -75,7 +75,7 @@ def explain(
     pause = None
     if entry is not None and at_s is None:
         made_s = entry.intent.made_s
-        pause = later_pause(job, store.journal.pauses(made_s).get(job), job_file_until, made_s)
+        pause = later_pause(store.journal.pauses(made_s).get(job), job_file_until, made_s)
     return Explanation(
         job=job,
         at_s=at_s,

@@ -14,7 +14,7 @@ def why_paused(job: StreamJob, pause: Pause | None, now_s: float) -> str | None:
 
     ``pause``: what was asked for with ``perdix pause``, where it still holds.
     """
-    later = later_pause(job.name, pause, job.paused_until, now_s)
+    later = later_pause(pause, job.paused_until, now_s)
     if later is None:
         return None
     if later is not pause:
@@ -23,12 +23,12 @@ def why_paused(job: StreamJob, pause: Pause | None, now_s: float) -> str | None:
     return f"by an operator until {in_utc(later.until_s)}{why}"
 
 
-def later_pause(job: str, pause: Pause | None, job_file_until: datetime | None, now_s: float) -> Pause | None:
+def later_pause(pause: Pause | None, job_file_until: datetime | None, now_s: float) -> Pause | None:
     """Return the pause that ends last: ``pause``, or that of the job file where that still holds."""
     until_s = pause_of_file_s(job_file_until, now_s)
     if until_s is None or (pause is not None and pause.until_s >= until_s):
         return pause
-    return Pause(job, until_s, now_s, REMOVE_IT)
+    return Pause(until_s, REMOVE_IT)
 
 
 def pause_of_file_s(job_file_until: datetime | None, now_s: float) -> float | None:

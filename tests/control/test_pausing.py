@@ -23,7 +23,7 @@ def paused_until(at_s: float) -> StreamJob:
 
 
 def by_operator(until_s: float, why: str = "") -> Pause:
-    return Pause("orders", until_s, NOW_S, why)
+    return Pause(until_s, why)
 
 
 def test_nobody_pauses_a_job_whose_pauses_are_over() -> None:

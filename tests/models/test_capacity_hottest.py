@@ -1,5 +1,6 @@
 """The hottest worker decides, and a worker that is nearly idle tells hardly anything."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -24,7 +25,7 @@ def worker(utilisation, idle, minutes=60, noise=0.01, capacity=CAPACITY, seed=0)
 def believed(*lines, idle=STRANGERS, shares=None):
     rates = np.array([line.throughput_mean for line in lines])
     hottest = np.full(len(lines), max(line.cpu_mean for line in lines))
-    table = np.array([line.to_state() for line in lines]).T
+    table = np.array([dataclasses.astuple(line) for line in lines]).T
     return hottest_capacity(table, rates / rates.sum() if shares is None else shares, hottest, idle)
 
 

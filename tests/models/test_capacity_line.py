@@ -1,7 +1,6 @@
 """The line: exact, mergeable, forgetting, and usable when the data alone do not determine it."""
 
 import dataclasses
-import json
 import math
 
 import numpy as np
@@ -9,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from perdix.models.capacity.line import Line, lines_of, merged, reach_of
+from perdix.models.capacity.line import Line, lines_of, merged, reach_of, refuse_unusable
 
 cpu = st.floats(0.02, 1.0)
 sample = st.tuples(cpu, st.floats(0.0, 1e6), st.floats(0.05, 3.0))
@@ -83,12 +82,6 @@ def test_merge_is_commutative_and_associative(a, b, c):
     assert_same(a.merge(Line()), a)
 
 
-@given(samples, st.floats(0.01, 1.0))
-def test_decay_is_the_same_as_smaller_weights(rows, factor):
-    lighter = [(x, y, w * factor) for x, y, w in rows]
-    assert_same(line_of(rows).decayed(factor), line_of(lighter))
-
-
 def test_is_immutable():
     line = Line.of([0.1, 0.5], [1.0, 5.0])
     with pytest.raises(dataclasses.FrozenInstanceError):
@@ -115,12 +108,8 @@ def test_steady_cpu_falls_back_to_the_idle_share_and_doubts_itself(load):
     steady = Line.of(np.full(30, load), np.full(30, 70_000 * (load - 0.09)))
     assert math.isnan(steady.slope)
     assert steady.fit().predict(1.0) == pytest.approx(70_000 * 0.91, rel=1e-3)
-    assert "idle share 0.09 assumed" in steady.fit().basis
-    low, high = steady.interval(1.0)
     x, y = ramp(low=0.1, high=1.0)
-    ranged_low, ranged_high = Line.of(x, y).interval(1.0)
-    assert high - low > (ranged_high - ranged_low)
-    assert low < 70_000 * 0.91 < high
+    assert steady.fit().sd(1.0) > Line.of(x, y).fit().sd(1.0)
 
 
 def test_a_wide_range_of_cpu_outweighs_the_idle_share():
@@ -128,7 +117,6 @@ def test_a_wide_range_of_cpu_outweighs_the_idle_share():
     line = Line.of(x, y)
     alone = line.throughput_mean + line.slope * (1.0 - line.cpu_mean)
     assert line.fit().predict(1.0) == pytest.approx(alone, rel=0.005)
-    assert line.fit().basis == "CPU range"
 
 
 def test_refuses_a_negative_slope():
@@ -136,7 +124,6 @@ def test_refuses_a_negative_slope():
     assert line.slope < 0
     fit = line.fit()
     assert fit.slope > 0
-    assert "refused" in fit.basis
     assert fit.predict(1.0) > fit.predict(0.5) > 0
 
 
@@ -145,9 +132,8 @@ def test_is_usable_whatever_was_measured(rows, asked):
     line = Line.of(*np.array(rows).T)
     fit = line.fit()
     assert fit.slope >= 0
-    low, high = line.interval(asked)
-    assert 0 <= low <= high < math.inf
-    assert math.isfinite(fit.predict(asked))
+    assert 0.0 <= fit.predict(asked) < math.inf
+    assert 0.0 <= fit.sd(asked) < math.inf
 
 
 def test_knows_nothing_without_samples():
@@ -155,29 +141,17 @@ def test_knows_nothing_without_samples():
         Line().fit()
 
 
-def test_interval_widens_with_distance_and_level():
+def test_doubt_grows_with_distance():
     x, y = ramp(noise=500.0)
-    line = Line.of(x, y)
-    widths = [np.ptp(line.interval(at)) for at in (0.4, 0.8, 1.0)]
-    assert widths == sorted(widths)
-    assert np.ptp(line.interval(1.0, 0.5)) < np.ptp(line.interval(1.0, 0.99))
-
-
-@given(samples)
-def test_state_survives_json_exactly(rows):
-    line = line_of(rows)
-    assert Line.from_state(json.loads(json.dumps(line.to_state()))) == line
+    fit = Line.of(x, y).fit()
+    doubts = [fit.sd(at) for at in (0.4, 0.8, 1.0)]
+    assert doubts == sorted(doubts)
 
 
 @pytest.mark.parametrize("state", [[1, 2], [1, 2, 3, 4, 5, math.nan], [-1, 0, 0, 0, 0, 0], ["a"] * 6])
 def test_refuses_a_foreign_state(state):
     with pytest.raises(ValueError, match=r"not the state of a line|could not convert"):
-        Line.from_state(state)
-
-
-def test_refuses_a_decay_that_would_invent_data():
-    with pytest.raises(ValueError, match=r"outside 0\.\.1"):
-        Line.of([0.1], [1.0]).decayed(1.5)
+        refuse_unusable(state)
 
 
 def test_several_lines_at_once_are_the_same_lines():
@@ -188,6 +162,6 @@ def test_several_lines_at_once_are_the_same_lines():
     first, second = (lines_of(cpu[:, part], rates[:, part], weights[:, part]) for part in parts)
     for k, (mine, both, reach) in enumerate(zip(first.T, merged(first, second).T, reach_of(first), strict=True)):
         one, other = (Line.of(cpu[k, part], rates[k, part], weights[k, part]) for part in parts)
-        assert mine.tolist() == pytest.approx(one.to_state(), rel=1e-12)
-        assert both.tolist() == pytest.approx(one.merge(other).to_state(), rel=1e-12)
+        assert mine.tolist() == pytest.approx(dataclasses.astuple(one), rel=1e-12)
+        assert both.tolist() == pytest.approx(dataclasses.astuple(one.merge(other)), rel=1e-12)
         assert reach == pytest.approx(one.reach, rel=1e-12)

@@ -106,6 +106,8 @@ def test_forgotten_workers_disappear():
     workers = Workers.of(names(2), *measured([1, 1]))
     assert len(workers.decayed(1e-9)) == 0
     assert len(workers.decayed(0.5)) == 2
+    with pytest.raises(ValueError, match=r"outside 0\.\.1"):
+        workers.decayed(1.5)
 
 
 def test_nothing_known_is_said():

@@ -15,12 +15,12 @@ from perdix.control.state.schema import Transactions, from_text, keep_last, paus
 from perdix.settings.outside_text import storable
 
 RETRAIN_EXPIRES_S = 6 * 3_600.0  # for which a request waits to be answered until another may follow
-_PAUSED = quick(sa.select(pauses).where(pauses.c.until_s > sa.bindparam("now_s")))
+_PAUSED = quick(sa.select(pauses.c.job, pauses.c.until_s, pauses.c.why).where(pauses.c.until_s > sa.bindparam("now_s")))
 
 _SERVED = quick(sa.select(statuses.c.job, statuses.c.updated_s))
 _KEEP_TICK = quick(keep_last(ticks, ticks.c.keys()))
 _LAST_TICK = quick(sa.select(sa.func.max(ticks.c.started_s)).where(ticks.c.started_s <= sa.bindparam("now_s")))
-_RETRAIN = ("run_key", "job", "attempt", "requested_s", "reason", "since_s")
+_RETRAIN = ("run_key", "job", "requested_s", "reason", "since_s")
 _OPEN_RETRAINS = quick(
     sa.select(*(retrains.c[name] for name in _RETRAIN))
     .where(retrains.c.closed_s.is_(None))
@@ -87,11 +87,9 @@ class Tick:
 
 @dataclass(frozen=True)
 class Pause:
-    """An operator's pause of a job until ``until_s`` (epoch seconds)."""
+    """A pause of a job until ``until_s`` (epoch seconds)."""
 
-    job: str
     until_s: float
-    paused_s: float
     why: str
 
 
@@ -101,7 +99,6 @@ class Retrain:
 
     run_key: str  # job, UTC day and attempt
     job: str
-    attempt: int
     requested_s: float
     reason: str
     since_s: float | None = None  # when forecasts became poor, epoch seconds; ``None`` where that is not known
@@ -177,7 +174,7 @@ class Journal:
         """Return the pauses that hold at ``now_s``, by job."""
         with self.transactions.reading() as connection:
             rows = connection.execute(_PAUSED, {"now_s": now_s}).all()
-        return {job: Pause(job, until_s, paused_s, why) for job, until_s, paused_s, why in rows}
+        return {job: Pause(until_s, why) for job, until_s, why in rows}
 
     def request_retrain(
         self,

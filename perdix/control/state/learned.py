@@ -53,13 +53,9 @@ class Learned:
 
 @dataclass(frozen=True)
 class Score:
-    """The WAPE (1.0 = 100 %) of a forecast whose truth has come."""
+    """The WAPE (1.0 = 100 %) of a forecast whose truth has come; ``None`` where that was never measured."""
 
-    job: str
     origin_s: float
-    family: str
-    version: int
-    settled_s: float
     wape: float | None
 
 
@@ -130,16 +126,13 @@ class LearnedState:
         ``since_s``, ``until_s``: epoch seconds; ``until_s`` is ``None``: up to the newest.
         ``limit``: how many at most.
         """
-        query = sa.select(forecasts).where(forecasts.c.job == job, forecasts.c.settled_s.is_not(None))
-        query = query.where(forecasts.c.origin_s >= since_s)
+        query = sa.select(forecasts.c.origin_s, forecasts.c.wape).where(forecasts.c.job == job)
+        query = query.where(forecasts.c.settled_s.is_not(None), forecasts.c.origin_s >= since_s)
         if until_s is not None:
             query = query.where(forecasts.c.origin_s <= until_s)
         query = query.order_by(forecasts.c.origin_s.desc()).limit(limit)
         with self.transactions.reading() as connection:
-            return [
-                Score(row.job, row.origin_s, row.family, row.version, row.settled_s, row.wape)
-                for row in connection.execute(query)
-            ]
+            return [Score(*row) for row in connection.execute(query)]
 
     def prune(self, before_s: float) -> int:
         """Forget forecasts, settled or not, whose origin lies before ``before_s``; returns how many went."""
