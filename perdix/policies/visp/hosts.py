@@ -18,7 +18,7 @@ from perdix.policies.hosts.contract import (
     Step,
     StopInstance,
 )
-from perdix.policies.hosts.host_selection import ROUNDING, Need, Room, best_host, empty_room, feasibility
+from perdix.policies.hosts.host_selection import ROUNDING, Need, Room, best_host, feasibility
 from perdix.policies.remembering import number, part_of
 from perdix.policies.visp.options import VispOptions
 from perdix.policies.wording import seconds, workers
@@ -49,7 +49,7 @@ class Placement:
     def rooms(self, options: VispOptions) -> dict[str, Room]:
         """Return host -> room that is left."""
         return {
-            name: empty_room(options.host_cores, options.host_memory_mb).without(
+            name: options.host.without(
                 Need(host.workers * options.worker_cpu_cores, host.workers * options.worker_memory_mb)
             )
             for name, host in self.hosts.items()
@@ -67,14 +67,13 @@ class Placement:
         no room. Fewer have left the emptiest hosts: those hosts stay leased until their units end.
         """
         rooms, counts = self.rooms(options), {name: host.workers for name, host in self.hosts.items()}
-        whole = empty_room(options.host_cores, options.host_memory_mb)
         missing = scale_out - sum(counts.values())
         while missing > 0 and (host := best_host(rooms, options.need)) is not None:
             rooms[host], counts[host], missing = rooms[host].without(options.need), counts[host] + 1, missing - 1
         leased = dict(self.hosts)
         while missing > 0:  # all are full, so each new host is filled before the next
             host = next(name for k in count(len(leased) + 1) if (name := f"host-{k}") not in leased)
-            counts[host] = min(missing, room_for(whole, options))
+            counts[host] = min(missing, room_for(options.host, options))
             leased[host], missing = LeasedHost(now_s), missing - counts[host]
         for host in sorted(counts, key=lambda name: (counts[name], name)):
             gone = min(max(-missing, 0), counts[host])
@@ -138,8 +137,7 @@ class Placement:
         found = part_of(value, lambda kept: {str(name): _leased(host) for name, host in kept.items()})
         if found is None:
             return None
-        whole = empty_room(options.host_cores, options.host_memory_mb)
-        fitting = room_for(whole, options)
+        fitting = room_for(options.host, options)
         possible = all(0 <= host.workers <= fitting and host.since_s <= now_s for host in found.values())
         return cls(found) if possible else None
 

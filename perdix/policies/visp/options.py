@@ -6,7 +6,7 @@ from pydantic import Field, model_validator
 
 from perdix.policies.forecast_quantile import ForecastQuantile
 from perdix.policies.hosts.billing_unit import UNIT_SHARE
-from perdix.policies.hosts.host_selection import Need, empty_room, fits
+from perdix.policies.hosts.host_selection import Need, Room, empty_room, fits
 from perdix.policies.hosts.scale_out_trigger import DURATIONS
 from perdix.settings.prices import Billing
 from perdix.settings.strict import Strict
@@ -65,13 +65,18 @@ class VispOptions(Strict):
 
     @model_validator(mode="after")
     def _a_worker_fits(self) -> Self:
-        if not fits(empty_room(self.host_cores, self.host_memory_mb), self.need):
+        if not fits(self.host, self.need):
             raise ValueError(
                 f"a worker needs {self.worker_cpu_cores:g} cores and {self.worker_memory_mb:,.0f} MB, but a host has "
                 f"{self.host_cores:g} cores and {self.host_memory_mb:,.0f} MB; take larger hosts or smaller workers"
             )
         Billing(unit_s=self.unit_s, minimum_s=self.minimum_s)
         return self
+
+    @property
+    def host(self) -> Room:
+        """The room of a host without a worker."""
+        return empty_room(self.host_cores, self.host_memory_mb)
 
     @property
     def need(self) -> Need:

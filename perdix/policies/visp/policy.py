@@ -24,7 +24,6 @@ from perdix.policies.hosts.contract import (
 )
 from perdix.policies.hosts.fleet import Fleet
 from perdix.policies.hosts.forecast_need import Demand, highest_per_s
-from perdix.policies.hosts.host_selection import empty_room
 from perdix.policies.hosts.plan import LEASED
 from perdix.policies.hosts.scale_out_trigger import trigger
 from perdix.policies.hosts.spare import Spare
@@ -151,9 +150,7 @@ class Visp:
             common["most_dropped"] = options.most_dropped
         if not options.forecast:
             now = self._needed(situation, situation.workload_per_s)
-            return _ByHost(
-                BtuOptions(**common), now, room_for(empty_room(options.host_cores, options.host_memory_mb), options)
-            )
+            return _ByHost(BtuOptions(**common), now, room_for(options.host, options))
         ahead = BtuForecastOptions(**common, lead_s=options.lead_s, react=True)
         return BtuForecast(ahead, lambda _, __, ahead_s: self._demand(situation, ahead_s))
 
@@ -235,7 +232,7 @@ class Visp:
 
     def _filled(self, situation: Situation, after: Placement) -> tuple[Placement, str]:
         """Return the placement of a scale-out with its hosts full, within the bounds, and what that adds in words."""
-        room = room_for(empty_room(self.options.host_cores, self.options.host_memory_mb), self.options)
+        room = room_for(self.options.host, self.options)
         most = min(room * len(after.hosts), situation.bounds.maximum)
         if not self.options.fill_hosts or not situation.scale_out < after.workers < most:
             return after, ""
