@@ -15,11 +15,12 @@ import numpy as np
 from perdix.control.believe import coarse
 from perdix.control.champions import ChampionSource, GivenChampions
 from perdix.control.explain import RESCALES
-from perdix.control.sources import Reading
+from perdix.control.sources import LONGEST_READ_S, Reading
 from perdix.control.state.ledger import Entry
 from perdix.control.state.store import Retention, StateStore
 from perdix.control.tick import tick
 from perdix.control.tick_io import TickIO, TickReport
+from perdix.models.forecasting.foresight import KEPT_S
 from perdix.replay.case import START_S, Case
 from perdix.replay.figures import Truth, figures_of
 from perdix.replay.outcome import Played
@@ -220,5 +221,8 @@ class TwinSource:
     scraping: Scraping = field(default_factory=lambda: Scraping(interval_s=5.0))
 
     def read(self, job: StreamJob, now_s: float, since_s: float) -> Reading:
-        """Return the window ``(since_s, now_s]``."""
-        return Reading(scraped(self.twin, self.scraping, job.name, since_s, now_s))
+        """Return the window ``(since_s, now_s]``, of a first tick also what the twin did in the hours before."""
+        window = scraped(self.twin, self.scraping, job.name, since_s, now_s)
+        begins_s = max(float(self.twin.history.start_s), now_s - KEPT_S)
+        known = now_s - since_s >= LONGEST_READ_S and begins_s < since_s
+        return Reading(window, past=scraped(self.twin, self.scraping, job.name, begins_s, since_s) if known else None)

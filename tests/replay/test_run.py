@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from perdix.control.sources import LONGEST_READ_S
 from perdix.control.tick_io import TickReport
 from perdix.replay.case import START_S, Case, Contender
 from perdix.replay.outcome import Played
-from perdix.replay.run import failure_times_s, fresh_twin, job_of, play
+from perdix.replay.run import TwinSource, failure_times_s, fresh_twin, job_of, play
 from perdix.settings.stream_job import Bounds, Objectives, PolicySettings
 from perdix.settings.targets import TwinSettings
 from perdix.twin.parameters import RandomTime, Restart, TwinParameters
@@ -405,6 +406,18 @@ def test_a_twin_that_has_lived_already_goes_on_and_its_past_is_not_part_of_the_o
     assert later.course.times_s[0] == START_S + 1_800
     assert later.outcome.ticks == first.outcome.ticks
     assert later.reports[0].capacities, "what it had lived is there to be learnt from at the first look"
+
+
+def test_the_first_tick_sees_what_the_twin_did_in_the_hours_before() -> None:
+    asked = static(4, constant(LOW, 4.0), 0.5)
+    twin, job = fresh_twin(asked, job_of(asked).bounds), job_of(asked)
+    twin.step(10_800)
+    now_s = float(twin.now_s)
+    past = TwinSource(twin).read(job, now_s, now_s - LONGEST_READ_S).past
+    assert past is not None
+    assert len(past) * past.step_s == pytest.approx(7_200.0, abs=10.0)
+    assert past.job_metric("workload_per_s") == pytest.approx(LOW, rel=0.2)
+    assert TwinSource(twin).read(job, now_s, now_s - 180.0).past is None
 
 
 def test_a_load_that_ends_altogether_is_no_error() -> None:
