@@ -61,7 +61,6 @@ class _Handler(prometheus_face._Handler):
             self.face.closing.wait(trouble.delay_s)
         if trouble.down or (trouble.refuse_scaling and self.command != "GET" and path.startswith("/jobs/")):
             return 503, {"status": "error", "errorType": "unavailable", "error": "the server is down for a drill"}
-        begins_s = float(dict(parse_qsl(query)).get("start", "inf"))
-        if trouble.oldest_s is not None and begins_s < trouble.oldest_s:
+        if trouble.oldest_s is not None and float(dict(parse_qsl(query)).get("start", "inf")) < trouble.oldest_s:
             self.face.closing.wait(TOO_LONG_S)
         return super()._routed(path, query, body)
