@@ -139,7 +139,8 @@ class LiveSource:
                 step_s,
             )
             pulled = self._client(source).pull_jobs(queries, asked)
-            past = self._past(queries, asked, now_s, source) if now_s - start_s >= LONGEST_READ_S else {}
+            as_first = LONGEST_READ_S <= now_s - start_s < LONGEST_READ_S + step_s
+            past = self._past(queries, asked, now_s, source) if as_first else {}
         except (SourceError, PrometheusError, SettingsError, ValueError) as error:
             if isinstance(error, PrometheusError) and error.kind in {"unreachable", "timeout", "overloaded"}:
                 self._down[source.asked_as] = (now_s, str(error))
@@ -158,7 +159,8 @@ class LiveSource:
         if 0.0 <= now_s - self._no_past.get(source.asked_as, -math.inf) < LONGEST_READ_S:
             return {}
         step_s = max(source.scrape_interval_s, MINUTE_S)
-        begin_s, end_s = (math.floor(at_s / step_s) * step_s for at_s in (now_s - KEPT_S, asked.start_s))
+        begin_s = math.floor((now_s - KEPT_S) / step_s) * step_s
+        end_s = math.ceil((asked.start_s + asked.step_s) / step_s) * step_s  # the window begins a step later
         wanted = dict.fromkeys(asked.wanted, (WORKLOAD.name,))
         rated_over_s = max(source.scrape_interval_s, MINUTE_S / rate_window_s(1.0))  # so a rate is of the whole minute
         before = Asked(wanted, asked.selectors, begin_s + step_s, end_s, step_s, rated_over_s)

@@ -125,6 +125,20 @@ def test_the_first_tick_knows_the_load_of_the_hours_before_by_minutes(old: Live,
     assert len(later.per_s) == len(minutes.per_s) + 2
 
 
+def test_between_the_hours_before_and_the_first_hour_no_minute_is_missing(old: Live, store: StateStore) -> None:
+    old.clock.advance(17.0)
+    old.minutes(1)
+    minutes = recall(store, old.job.name).memory.minutes
+    assert minutes is not None
+    assert np.isfinite(minutes.per_s[:-1]).all()
+
+
+def test_who_reads_hours_is_not_given_those_before_them(old: Live) -> None:
+    now_s = old.clock.now_s()
+    assert old.source.read(old.job, now_s, now_s - LONGEST_READ_S).past is not None
+    assert old.source.read(old.job, now_s, now_s - 2.0 * LONGEST_READ_S).past is None
+
+
 def test_the_first_tick_goes_on_where_the_hours_before_cannot_be_read(old: Live, store: StateStore) -> None:
     old.face.trouble = Trouble(oldest_s=old.clock.now_s() - 1.5 * LONGEST_READ_S)
     assert old.minutes(1)[-1].status is Status.ACTING
