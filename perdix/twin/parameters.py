@@ -279,11 +279,13 @@ def load_twin(name: str, folder: Path | None = None) -> TwinParameters:
 
 
 def _with_operator(parameters: TwinParameters, path: Path) -> TwinParameters:
-    """Return the twin with what its operator, of the folder beside that of its file, makes of each size."""
+    """Return the twin with what its operator makes of each size."""
     workers = parameters.workers
     if workers.operator is None:
         return parameters
-    operator = load_operator(workers.operator, path.parent.parent / "operators")
+    beside = path.parent.parent / "operators"  # the folder beside the twin's; else that of the configuration
+    there = (beside / f"{workers.operator}.yaml").is_file()
+    operator = load_operator(workers.operator, beside if there else None)
     sizes = {}
     for name, size in workers.sizes.items():
         per_s = float(true_performance(operator, size.cpu_cores, size.memory_mb))

@@ -134,3 +134,16 @@ def test_an_own_file_counts_before_the_shipped_one_of_its_name(tmp_path, monkeyp
     (tmp_path / "twins" / "ads.yaml").write_text(f"{text}\ndemo: false\n", encoding="utf-8")
     monkeypatch.setenv("PERDIX_CONF", str(tmp_path))
     assert set(load_demo_twins()) == {"wordcount", "traffic"}
+
+
+def test_a_twin_file_of_any_folder_may_name_an_operator_of_the_configuration(tmp_path, monkeypatch):
+    """It was only looked for beside the folder of the twin, and among those that come with perdix."""
+    (tmp_path / "conf" / "operators").mkdir(parents=True)
+    (tmp_path / "elsewhere").mkdir()
+    operator = (SHIPPED / "operators" / "cmo2.yaml").read_text(encoding="utf-8")
+    twin = (SHIPPED / "twins" / "enrich.yaml").read_text(encoding="utf-8")
+    (tmp_path / "conf" / "operators" / "ours.yaml").write_text(operator, encoding="utf-8")
+    path = tmp_path / "elsewhere" / "orders.yaml"
+    path.write_text(twin.replace("operator: cmo2", "operator: ours"), encoding="utf-8")
+    monkeypatch.setenv("PERDIX_CONF", str(tmp_path / "conf"))
+    assert load_twin(str(path)).workers.sizes == load_twin("enrich").workers.sizes
