@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from perdix.control.job_files import Stamp, stamp_of
 from perdix.models.forecasting.foresight import KEPT_S
@@ -25,6 +25,7 @@ from perdix.telemetry.query_text import rate_window_s
 from perdix.telemetry.window import Window
 
 LONGEST_READ_S = 3_600.0
+PAST_KEPT_S = 600.0
 NEEDED_TO_DECIDE: Mapping[str, float] = {**NEEDED, WORKLOAD.name: 0.5}  # metric -> least coverage
 DOWN_S = 30.0
 LARGEST_ANSWER_BYTES = 64 * MIB
@@ -44,6 +45,18 @@ class Reading:
     warnings: tuple[str, ...] = ()
     # Of a reading as long as a first tick's: the workload of the hours before it, by minutes; ``None``: not known
     past: Window | None = None
+
+
+class _Past(NamedTuple):
+    """Whose hours before were read."""
+
+    server: str
+    job: str
+    labels: frozenset[tuple[str, str]]
+
+    @classmethod
+    def of(cls, server: str, job: str, selector: Mapping[str, str]) -> "_Past":
+        return cls(server, job, frozenset(selector.items()))
 
 
 class MetricsSource(Protocol):
@@ -90,6 +103,7 @@ class LiveSource:
         self._clients: dict[str, Prometheus] = {}
         self._down: dict[str, tuple[float, str]] = {}
         self._no_past: dict[str, float] = {}  # epoch seconds when the hours before could not be read, by server
+        self._pasts: dict[_Past, tuple[float, Window | None]] = {}  # when they were read, and what they are
         self._queries: dict[str, tuple[Stamp | None, EngineQueries | str]] = {}  # or why they cannot be used
         self._making = threading.Lock()
 
@@ -141,6 +155,9 @@ class LiveSource:
             pulled = self._client(source).pull_jobs(queries, asked)
             as_first = LONGEST_READ_S <= now_s - start_s < LONGEST_READ_S + step_s
             past = self._past(queries, asked, now_s, source) if as_first else {}
+            if not as_first:
+                for job, of, _ in members:
+                    self._pasts.pop(_Past.of(of.asked_as, job.name, of.selector), None)
         except (SourceError, PrometheusError, SettingsError, ValueError) as error:
             if isinstance(error, PrometheusError) and error.kind in {"unreachable", "timeout", "overloaded"}:
                 self._down[source.asked_as] = (now_s, str(error))
@@ -154,26 +171,24 @@ class LiveSource:
     def _past(self, queries: EngineQueries, asked: Asked, now_s: float, source: PrometheusSource) -> dict[str, Window]:
         """Return the workload by minutes of the hours before what is asked for, of the jobs of which it can be read.
 
-        Nothing is decided on it alone: a server that it is too much for is not asked again for an hour.
+        Nothing is decided on it alone: a server that it is too much for is not asked again for an hour. Each reading of
+        a job that teaches nothing is a first one: its hours before are kept for some minutes.
         """
-        if 0.0 <= now_s - self._no_past.get(source.asked_as, -math.inf) < LONGEST_READ_S:
-            return {}
-        step_s = max(source.scrape_interval_s, MINUTE_S)
-        begin_s = math.floor((now_s - KEPT_S) / step_s) * step_s
-        end_s = math.ceil((asked.start_s + asked.step_s) / step_s) * step_s  # the window begins a step later
-        wanted = dict.fromkeys(asked.wanted, (WORKLOAD.name,))
-        rated_over_s = max(source.scrape_interval_s, MINUTE_S / rate_window_s(1.0))  # so a rate is of the whole minute
-        before = Asked(wanted, asked.selectors, begin_s + step_s, end_s, step_s, rated_over_s)
-        try:
-            pulled = self._client(source).pull_jobs(queries, before)
-            return {
-                job: align(job, found.series, begin_s, end_s, step_s)
-                for job, found in pulled.items()
-                if isinstance(found, Pulled)
-            }
-        except (PrometheusError, ValueError):
-            self._no_past[source.asked_as] = now_s
-            return {}
+        keys = {job: _Past.of(source.asked_as, job, asked.selectors[job]) for job in asked.wanted}
+        read = {job: self._pasts[key] for job, key in keys.items() if key in self._pasts}
+        kept = {job: past for job, (read_s, past) in read.items() if 0.0 <= now_s - read_s < PAST_KEPT_S}
+        others = asked.wanted.keys() - kept.keys()
+        if others and not 0.0 <= now_s - self._no_past.get(source.asked_as, -math.inf) < LONGEST_READ_S:
+            before = _before(asked, others, now_s)
+            try:
+                for job, found in self._client(source).pull_jobs(queries, before).items():
+                    if isinstance(found, Pulled):
+                        begins_s = before.start_s - before.step_s
+                        kept[job] = align(job, found.series, begins_s, before.end_s, before.step_s)
+            except (PrometheusError, ValueError):
+                self._no_past[source.asked_as] = now_s
+            self._pasts |= {keys[job]: (now_s, kept.get(job)) for job in others}
+        return {job: past for job, past in kept.items() if past is not None}
 
     def close(self) -> None:
         """Close every connection."""
@@ -212,6 +227,16 @@ class LiveSource:
         if isinstance(kept[1], str):
             raise SourceError(kept[1])
         return kept[1]
+
+
+def _before(asked: Asked, jobs: Iterable[str], now_s: float) -> Asked:
+    """Return what asks for the workload of some of the jobs in the hours before, by minutes."""
+    step_s = max(asked.scrape_interval_s, MINUTE_S)
+    begins_s = math.floor((now_s - KEPT_S) / step_s) * step_s
+    ends_s = math.ceil((asked.start_s + asked.step_s) / step_s) * step_s  # what is asked for begins a step later
+    rated_s = max(asked.scrape_interval_s, MINUTE_S / rate_window_s(1.0))  # so that a rate is of the whole minute
+    wanted = dict.fromkeys(jobs, (WORKLOAD.name,))
+    return Asked(wanted, asked.selectors, begins_s + step_s, ends_s, step_s, rated_s)
 
 
 def _reading(

@@ -27,6 +27,7 @@ from perdix.settings.targets import AdvisorySettings, FlinkSettings, TwinSetting
 from perdix.targets.contract import TargetError
 from perdix.telemetry.prometheus import Prometheus
 from perdix.telemetry.queries import EngineQueries, load_queries, queries_file
+from perdix.telemetry.window import Window
 from perdix.twin.emission import Scraping
 from perdix.twin.job import JobTwin
 from perdix.twin.living import LivingTwin, SimulatedClock
@@ -131,6 +132,20 @@ def test_between_the_hours_before_and_the_first_hour_no_minute_is_missing(old: L
     minutes = recall(store, old.job.name).memory.minutes
     assert minutes is not None
     assert np.isfinite(minutes.per_s[:-1]).all()
+
+
+def test_the_hours_before_are_not_asked_for_with_each_first_reading_of_a_job_that_nothing_is_learnt_of(
+    old: Live,
+) -> None:
+    def past(minutes: float) -> Window | None:
+        now_s = old.clock.now_s() + 60.0 * minutes
+        return old.source.read(old.job, now_s, now_s - LONGEST_READ_S).past
+
+    first = past(-20.0)
+    assert first is not None
+    old.face.trouble = Trouble(oldest_s=old.clock.now_s() - 1.5 * LONGEST_READ_S)
+    assert past(-15.0) is first
+    assert past(-9.0) is None
 
 
 def test_who_reads_hours_is_not_given_those_before_them(old: Live) -> None:
