@@ -154,9 +154,10 @@ def test_a_page_takes_no_place_of_a_table(tmp_path, monkeypatch, capsys):
     assert "--csv and --html name one file" in refused("http://127.0.0.1:9", *both, capsys=capsys)
 
 
-def test_job_files_go_into_no_file(tmp_path, capsys):
-    (tmp_path / "ads.yaml").touch()
-    said = refused("http://127.0.0.1:9", "--write", str(tmp_path / "ads.yaml"), capsys=capsys)
+def test_job_files_go_into_no_file(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("ads.yaml").touch()
+    said = refused("http://127.0.0.1:9", "--write", "ads.yaml", capsys=capsys)
     assert "ads.yaml: is a file; name a folder" in said
 
 
