@@ -106,7 +106,10 @@ def find_moved(tracking_uri: str, artifact_root: Path | str, experiment: str) ->
         if Path(url2pathname(urlsplit(before).path)).exists():
             return
         for table, column in _PLACES:
-            change = f"UPDATE {table} SET {column} = ? || substr({column}, ?) WHERE substr({column}, 1, ?) = ?"  # noqa: S608
+            change = (
+                f"UPDATE {table} SET {column} = ? || substr({column}, ?) "  # noqa: S608 - names of MLflow's own tables
+                f"WHERE substr({column}, 1, ?) = ?"
+            )
             connection.execute(change, (now, len(before) + 1, len(before), before))
         _log.warning("MLflow's artifacts are looked for in %s: %s is not there any more", now, before)
 

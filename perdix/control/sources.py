@@ -79,6 +79,11 @@ def since_s(job: StreamJob, now_s: float, newest_s: float | None, tick_interval_
     return earliest_s if newest_s is None or newest_s > now_s + AHEAD_S else max(min(usual_s, newest_s), earliest_s)
 
 
+def is_first(since_s: float, now_s: float, step_s: float) -> bool:
+    """Whether a reading is as long as a first tick's, to a step: then the hours before it are read, too."""
+    return LONGEST_READ_S <= now_s - since_s < LONGEST_READ_S + step_s
+
+
 def connected(
     source: PrometheusSource, *, largest_bytes: int = LARGEST_ANSWER_BYTES, sleep: Callable[[float], None] = time.sleep
 ) -> Prometheus:
@@ -153,9 +158,9 @@ class LiveSource:
                 step_s,
             )
             pulled = self._client(source).pull_jobs(queries, asked)
-            as_first = LONGEST_READ_S <= now_s - start_s < LONGEST_READ_S + step_s
-            past = self._past(queries, asked, now_s, source) if as_first else {}
-            if not as_first:
+            first = is_first(start_s, now_s, step_s)
+            past = self._past(queries, asked, now_s, source) if first else {}
+            if self._pasts and not first:
                 for job, of, _ in members:
                     self._pasts.pop(_Past.of(of.asked_as, job.name, of.selector), None)
         except (SourceError, PrometheusError, SettingsError, ValueError) as error:

@@ -15,7 +15,7 @@ import numpy as np
 from perdix.control.believe import coarse
 from perdix.control.champions import ChampionSource, GivenChampions
 from perdix.control.explain import RESCALES
-from perdix.control.sources import LONGEST_READ_S, Reading
+from perdix.control.sources import Reading, is_first
 from perdix.control.state.ledger import Entry
 from perdix.control.state.store import Retention, StateStore
 from perdix.control.tick import tick
@@ -224,5 +224,5 @@ class TwinSource:
         """Return the window ``(since_s, now_s]``, of a first tick also what the twin did in the hours before."""
         window = scraped(self.twin, self.scraping, job.name, since_s, now_s)
         begins_s = max(float(self.twin.history.start_s), now_s - KEPT_S)
-        known = now_s - since_s >= LONGEST_READ_S and begins_s < since_s
+        known = is_first(since_s, now_s, self.scraping.interval_s) and begins_s < since_s
         return Reading(window, past=scraped(self.twin, self.scraping, job.name, begins_s, since_s) if known else None)

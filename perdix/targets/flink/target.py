@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
 
+from perdix.settings.counting import named
 from perdix.settings.targets import FlinkSettings
 from perdix.targets.contract import Connected, Fault, Guard, Running, TargetError, unguarded
 from perdix.targets.flink.answers import (
@@ -36,7 +37,6 @@ ADAPTIVE = (
 )
 
 STILL_STORED = frozenset({409})  # an earlier update of the requirements is being stored: ask again
-MOST_NAMED = 3  # jobs of the cluster, where the one that is meant does not run
 FRESH_S = 30.0  # for which what a read found holds for the rescale that follows it in a tick
 SLOTS_S = 1.0  # in which free slots become the job's: a checkpoint that completes before that is of no use
 FIRST_LOOK_S, LONGEST_LOOK_S = 0.25, 1.0  # until a checkpoint is looked at
@@ -321,10 +321,8 @@ class FlinkTarget(Connected):
 def _nearest(name: str, jobs: Sequence[Summary]) -> str:
     """Return in words which jobs run whose names are nearest to one that does not; nothing where none runs."""
     names = sorted({job.name for job in jobs})
-    found = [f"'{near}'" for near in get_close_matches(name, names, n=MOST_NAMED, cutoff=0.0)]
-    more = len(names) - len(found)
-    there = ", ".join(found) + (f" and {more} more" if more else "")
-    return f", or name it in 'job_name': there is {there}" if found else ""
+    nearest = [f"'{near}'" for near in get_close_matches(name, names, n=max(len(names), 1), cutoff=0.0)]
+    return f", or name it in 'job_name': there is {named(nearest)}" if nearest else ""
 
 
 def _asked_for(requirements: Requirements, wanted: Mapping[str, int]) -> bool:
