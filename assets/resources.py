@@ -42,7 +42,7 @@ class Workspace(dg.ConfigurableResource):
 
     def stream_jobs(self) -> "JobFiles":
         """Return every job that has a usable file, and what is wrong with the other files."""
-        from perdix.control.live import stream_jobs  # two seconds of imports that an ingest of exports need not pay
+        from perdix.control.job_files import stream_jobs  # imports that an ingest of exports need not pay
 
         return stream_jobs(self.paths(), self.conf_folder())
 

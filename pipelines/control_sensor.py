@@ -23,8 +23,8 @@ from perdix.assets.resources import Workspace
 from perdix.control.clock import WallClock
 from perdix.control.fleet import tick_fleet
 from perdix.control.fleet_report import FleetReport
-from perdix.control.job_files import FollowedFiles
-from perdix.control.live import holder_name, job_files, live_io
+from perdix.control.job_files import FollowedFiles, job_files
+from perdix.control.live import holder_name, live_io
 from perdix.control.state.journal import USUAL
 from perdix.control.tick_io import TickIO
 from perdix.pipelines.rescaled_jobs import review_jobs, review_of

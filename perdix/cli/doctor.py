@@ -44,10 +44,10 @@ def doctor(
     Example: perdix doctor --job ads
     """
     from perdix.cli.doctor_metrics import metrics_of_jobs
-    from perdix.control import live
+    from perdix.control import job_files
 
     place = home()
-    files = live.stream_jobs(place)
+    files = job_files.stream_jobs(place)
     if job is not None:
         files = replace(files, jobs={known(job, files.jobs, "job", no_file(), files): files.jobs[job]}, faults={})
     alone = for_a_controller_alone()

@@ -96,7 +96,8 @@ def controller(
 
     from perdix.cli.metrics import collector_of, listening
     from perdix.control.controller import run
-    from perdix.control.live import holder_name, job_files, live_io
+    from perdix.control.job_files import job_files
+    from perdix.control.live import holder_name, live_io
 
     settings, followed = load_product_settings().control, job_files(home())
     faults: tuple[LoopFault, ...] = ()

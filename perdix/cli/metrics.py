@@ -54,7 +54,7 @@ def metrics(
 def collector_of(place: Home, tick_interval_s: float, holder: str | None = None) -> PublishedCollector:
     """Return what answers scrapes about this home; opening it asks nothing of the store, which may be absent."""
     from perdix.control.freshness import Freshness
-    from perdix.control.live import job_files
+    from perdix.control.job_files import job_files
     from perdix.control.publish.metrics import PublishedCollector
     from perdix.control.publish.standing import PublishedState
 

@@ -57,7 +57,8 @@ def operators(
     Example: perdix operators wordcount --policy ds2:curve=learned --decisions 3 --apply
     """
     from perdix.control.clock import WallClock
-    from perdix.control.live import holder_name, job_files
+    from perdix.control.job_files import job_files
+    from perdix.control.live import holder_name
     from perdix.control.operators.executor import Executor
     from perdix.control.operators.loop import looks
     from perdix.control.operators.memory import recall, remember

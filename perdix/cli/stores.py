@@ -57,9 +57,9 @@ def stream_jobs() -> dict[str, StreamJob]:
 
 def usable_files(but: str | None = None) -> JobFiles:
     """Read the job files; what is wrong with any goes to standard error, ``but`` with that of one job, if named."""
-    from perdix.control import live
+    from perdix.control import job_files
 
-    files = live.stream_jobs(home())
+    files = job_files.stream_jobs(home())
     for complaint in (*files.problems, *(fault for name, fault in files.faults.items() if name != but)):
         say_skipped(complaint)
     return files

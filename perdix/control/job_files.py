@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from perdix.policies.build import check_policy
+from perdix.settings.home import Home, conf_folder
 from perdix.settings.outside_text import printable
 from perdix.settings.plain_error import presentable
 from perdix.settings.stream_job import CheckPolicy, StreamJob, load_stream_job
@@ -119,6 +121,16 @@ class FollowedFiles:
             return _Kept(file, None, str(error))
         except Exception as error:  # a defect that one file meets must not stop the jobs of the others
             return _Kept(file, None, presentable(f"{file.path}: cannot be used ({type(error).__name__}: {error})"))
+
+
+def job_files(home: Home, conf: Path | None = None) -> FollowedFiles:
+    """Follow the job files of the operator, and those that perdix wrote itself; the operator's win."""
+    return FollowedFiles((home.jobs, (conf or conf_folder()) / "jobs"), check_policy)
+
+
+def stream_jobs(home: Home, conf: Path | None = None) -> JobFiles:
+    """Read all of these files once."""
+    return job_files(home, conf).look(float("inf"))
 
 
 def _files_of(folder: Path) -> Iterator[tuple[str, _Found]]:

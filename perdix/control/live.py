@@ -6,20 +6,17 @@ from collections.abc import Callable, Container, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from perdix.control.champions import Champions
 from perdix.control.crew import Crew
-from perdix.control.job_files import FollowedFiles, JobFiles
 from perdix.control.read_ahead import Hanging, ReadAhead
 from perdix.control.serving import FleetCrew, serve_elsewhere
 from perdix.control.sources import LiveSource
 from perdix.control.state.store import StateStore
 from perdix.control.tick_io import TickIO
 from perdix.models.registry import Registry
-from perdix.policies.build import check_policy
-from perdix.settings.home import Home, conf_folder
+from perdix.settings.home import Home
 from perdix.settings.product import ControlSettings
 from perdix.settings.stream_job import StreamJob
 from perdix.targets.build import build_target
@@ -105,13 +102,3 @@ def alone_io(home: Home, settings: ControlSettings) -> Iterator[TickIO]:
         ahead = ReadAhead(source, Hanging())
         interval_s, keep = settings.tick_interval_s, targets.keep_only
         yield TickIO(source, store, champions, targets, keep_targets=keep, tick_interval_s=interval_s, ahead=ahead)
-
-
-def job_files(home: Home, conf: Path | None = None) -> FollowedFiles:
-    """Follow the job files of the operator, and those that perdix wrote itself; the operator's win."""
-    return FollowedFiles((home.jobs, (conf or conf_folder()) / "jobs"), check_policy)
-
-
-def stream_jobs(home: Home, conf: Path | None = None) -> JobFiles:
-    """Read all of these files once."""
-    return job_files(home, conf).look(float("inf"))

@@ -10,8 +10,8 @@ from perdix.cli.dev import say_lives
 from perdix.cli.output import UserError
 from perdix.cli.twin_jobs import write_twin_jobs
 from perdix.control.clock import Moment
+from perdix.control.job_files import stream_jobs
 from perdix.control.lease import acquire
-from perdix.control.live import stream_jobs
 from perdix.control.state.journal import JobStatus, Status, Tick
 from perdix.control.state.store import StateStore
 from perdix.settings.home import PROJECT, Home

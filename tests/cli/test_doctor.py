@@ -25,7 +25,7 @@ from perdix.cli.output import UserError, run_guarded
 from perdix.cli.twin_jobs import write_twin_jobs
 from perdix.control.checkup.facts import JobCheckup, QueryFact, Verdict
 from perdix.control.clock import WallClock
-from perdix.control.live import stream_jobs
+from perdix.control.job_files import stream_jobs
 from perdix.control.state.store import StateStore
 from perdix.models.registry import FORECAST, FleetVersion, TableGone
 from perdix.settings.home import Home

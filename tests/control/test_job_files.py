@@ -9,10 +9,11 @@ import pytest
 
 from perdix.control.fleet import tick_fleet
 from perdix.control.fleet_report import LoopFault
-from perdix.control.job_files import FollowedFiles, JobFiles
+from perdix.control.job_files import FollowedFiles, JobFiles, stream_jobs
 from perdix.control.state.journal import Status
 from perdix.control.state.store import StateStore
 from perdix.policies.build import check_policy
+from perdix.settings.home import Home
 from perdix.settings.yaml_files import SettingsError
 from perdix.twin.living import SimulatedClock
 from tests.control.rig import LOW, Rig
@@ -215,3 +216,15 @@ def test_a_file_that_could_not_be_read_for_a_moment_is_read_again(
         patch.setattr(os, "open", refuse)
         assert set(files.look().jobs) == {"zoo"}
     assert set(files.look().jobs) == {"ads", "zoo"}
+
+
+def test_operators_job_files_win_over_those_that_perdix_wrote(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PERDIX_CONF", str(tmp_path / "conf"))
+    home = Home(tmp_path / "home")
+    for folder, name, workers in ((home.jobs, "ads", 3), (home.jobs, "demo", 3), (tmp_path / "conf/jobs", "ads", 9)):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{name}.yaml").write_text(f"bounds: {{maximum: {workers}}}\n")
+    (tmp_path / "conf/jobs/bad.yaml").write_text("bonds: 3\n")
+    files = stream_jobs(home)
+    assert {name: job.bounds.maximum for name, job in files.jobs.items()} == {"ads": 9, "demo": 3}
+    assert "bad.yaml:1: unknown key 'bonds'" in files.faults["bad"]

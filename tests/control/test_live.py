@@ -12,7 +12,7 @@ import pytest
 from perdix.control.champions import GivenChampions
 from perdix.control.fleet import tick_fleet
 from perdix.control.job_memory import recall
-from perdix.control.live import Targets, live_io, stream_jobs
+from perdix.control.live import Targets, live_io
 from perdix.control.reconcile import Event
 from perdix.control.sources import LONGEST_READ_S, LiveSource, SourceError, since_s
 from perdix.control.state.journal import Status
@@ -347,18 +347,6 @@ def test_the_whole_live_loop_opens_and_ticks(live: Live, tmp_path: Path) -> None
     assert "orders" in report.reports
     assert report.notes == ()
     assert home.heartbeat.exists()
-
-
-def test_operators_job_files_win_over_those_that_perdix_wrote(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PERDIX_CONF", str(tmp_path / "conf"))
-    home = Home(tmp_path / "home")
-    for folder, name, workers in ((home.jobs, "ads", 3), (home.jobs, "demo", 3), (tmp_path / "conf/jobs", "ads", 9)):
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{name}.yaml").write_text(f"bounds: {{maximum: {workers}}}\n")
-    (tmp_path / "conf/jobs/bad.yaml").write_text("bonds: 3\n")
-    files = stream_jobs(home)
-    assert {name: job.bounds.maximum for name, job in files.jobs.items()} == {"ads": 9, "demo": 3}
-    assert "bad.yaml:1: unknown key 'bonds'" in files.faults["bad"]
 
 
 def test_how_far_back_a_tick_reads() -> None:
