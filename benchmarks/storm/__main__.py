@@ -132,6 +132,7 @@ def main() -> int:
     parser.add_argument("--climates", type=int, nargs="+", default=CLIMATES, metavar="CLIMATE", help="of the crashes")
     parser.add_argument("--soak", type=int, nargs="?", const=5_000, metavar="TICKS", help="run calmly for so long")
     parser.add_argument("--jobs", type=int, default=20, help="of a soak")
+    parser.add_argument("--store", metavar="URL", help="of a PostgreSQL: each episode in a schema of its own there")
     parser.add_argument("--no-shrink", action="store_true")
     parser.add_argument("--stop", action="store_true", help="end at the first violation")
     parser.add_argument("--verbose", action="store_true")
@@ -144,7 +145,7 @@ def main() -> int:
     resource.setrlimit(resource.RLIMIT_AS, (LARGEST_BYTES, LARGEST_BYTES))
     began_s = time.perf_counter()
     with PLANTS[options.plant]() if options.plant else nullcontext():
-        player = Player()
+        player = Player(options.store)
         if options.crashes:
             result = crashed(player, options.crashes, options.climates)
         elif options.soak:

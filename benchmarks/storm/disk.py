@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -31,20 +32,24 @@ class Disk:
 
     def __init__(self, before: Before) -> None:
         self._before = before
-        self._connections: list[sqlite3.Connection] = []
+        self._connections: list[Any] = []
 
     def open(self, url: str) -> StateStore:
         """Open a store whose every statement passes here, from the first on."""
 
         def engine_of_mine(store_url: sa.URL) -> sa.Engine:
             engine = _open(store_url)
-            sa.event.listen(engine, "do_connect", self._connecting)
-            sa.event.listen(engine, "connect", self._connected)
+            self.listen(engine)
             return engine
 
         # While this one waits for a frozen store, others open theirs: nobody may listen to every engine.
         with patch.object(state_schema, "_open", engine_of_mine):
             return StateStore(url)
+
+    def listen(self, engine: sa.Engine) -> None:
+        """Let every statement on an engine's connections pass here."""
+        sa.event.listen(engine, "do_connect", self._connecting)
+        sa.event.listen(engine, "connect", self._connected)
 
     def pull_the_plug(self) -> None:
         """Close every connection as the end of a process does: what was not committed is gone."""
@@ -58,8 +63,8 @@ class Disk:
         # A wait for another process of the simulation never ends: all run in one thread.
         connection.execute("PRAGMA busy_timeout = 0")
 
-    def _connecting(self, _dialect: Any, _record: Any, _given: Any, named: dict[str, Any]) -> None:
-        named["factory"] = partial(_Connection, meets=self._meet)
+    def _connecting(self, *given: Any) -> None:
+        given[-1]["factory"] = partial(_Connection, meets=self._meet)
 
     def _meet(self, statement: str) -> None:
         if statement.startswith("PRAGMA"):
@@ -80,6 +85,22 @@ def files(before: Callable[[Path], None]) -> Iterator[None]:
 
     with patch.object(Path, "replace", replaced):
         yield
+
+
+@contextmanager
+def own_schema(server: str) -> Iterator[str]:
+    """Make an empty schema on a server; yields a URL that leads there, and drops it at the end."""
+    schema = f"perdix_{uuid.uuid4().hex}"
+    engine = sa.create_engine(server, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.execute(sa.schema.CreateSchema(schema))
+    try:
+        url = sa.make_url(server).update_query_dict({"options": f"-csearch_path={schema}"})
+        yield url.render_as_string(hide_password=False)
+    finally:
+        with engine.connect() as connection:
+            connection.execute(sa.schema.DropSchema(schema, cascade=True))
+        engine.dispose()
 
 
 class _Connection(sqlite3.Connection):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from benchmarks.storm.climate import (
     WITH_OPERATORS,
     places,
 )
+from benchmarks.storm.disk import own_schema
 from benchmarks.storm.faults import KINDS, NOT_OVER_HTTP, OF_PROMETHEUS, Fault, drawn
 from benchmarks.storm.flow import FLOW, flow_job
 from benchmarks.storm.oracles.judge import Violation
@@ -74,8 +76,12 @@ def episode(seed: int, number: int, kinds: Collection[str] = frozenset(KINDS), c
 
 @dataclass
 class Player:
-    """Plays episodes; runs without faults are played once per climate."""
+    """Plays episodes; runs without faults are played once per climate.
 
+    ``server``: URL of a PostgreSQL in which each episode gets a schema of its own; ``None``: a SQLite file for each.
+    """
+
+    server: str | None = None
     _calm: dict[Episode, Run] = field(default_factory=dict)
 
     def play(self, given: Episode, *, compared: bool = True, crash_at: int | None = None) -> Run:
@@ -93,7 +99,8 @@ class Player:
         return self._calm[calm]
 
     def _run(self, given: Episode, calm: Run | None, crash_at: int | None) -> Run:
-        with tempfile.TemporaryDirectory(dir=SHM if SHM.is_dir() else None) as name:
+        store = nullcontext() if self.server is None else own_schema(self.server)
+        with tempfile.TemporaryDirectory(dir=SHM if SHM.is_dir() else None) as name, store as url:
             folder = Path(name)
             world = World(
                 places(given.climate, folder, jobs=JOBS, minutes=given.minutes, course=given.course),
@@ -105,6 +112,7 @@ class Player:
                 calm=calm,
                 crash_at=crash_at,
                 flow=flow_job(given.climate) if given.with_operators else None,
+                url=url,
             )
             return world.run()
 

@@ -96,13 +96,21 @@ class Surroundings:
     waits: Callable[[float], bool]
 
 
+def _disk_of(url: str) -> type[Disk]:
+    if url.startswith("sqlite"):
+        return Disk
+    from benchmarks.storm.postgresql import Server  # noqa: PLC0415 - needs a driver that few have
+
+    return Server
+
+
 class Running:
     """A process with its clock and its store; a clock of its host for what runs in it."""
 
     def __init__(self, name: str, around: Surroundings) -> None:
         self.name, self._around = name, around
         self.pace = _pace(self.elapsed_s, around.waits)
-        self.disk = Disk(around.statement)
+        self.disk = _disk_of(around.url)(around.statement)
         self._opened: StateStore | None = None
         try:
             self._opened = self.disk.open(around.url)

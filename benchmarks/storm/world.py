@@ -62,6 +62,7 @@ class World:
     ``calm``: the run of the same climate without faults, to compare with.
     ``flow``: a job whose operators as many loops size as there are controllers.
     ``crash_at``: number of the boundary, counted from the episode's begin, at which the first controller dies.
+    ``url``: of an empty store; ``None``: a file of its own in ``folder``.
     """
 
     def __init__(
@@ -76,11 +77,12 @@ class World:
         calm: Run | None = None,
         crash_at: int | None = None,
         flow: FlowPlace | None = None,
+        url: str | None = None,
     ) -> None:
         self.weather = weather = Weather(tuple(faults))
         self.minutes = minutes
         self._end_s = START_S + minutes * MINUTE_S
-        self._url = f"sqlite:///{folder / 'state.db'}"
+        self._url = url or f"sqlite:///{folder / 'state.db'}"
         self._calm = calm
         self.deployments = {place.job.name: self._deployed(place) for place in places}
         self.flow = None if flow is None else Flow(flow, lambda kind: weather.active(kind, FLOW))

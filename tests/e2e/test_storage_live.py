@@ -21,6 +21,8 @@ from typing import Any
 import httpx
 import pytest
 
+from benchmarks.storm.episodes import Player, episode
+from benchmarks.storm.faults import KINDS
 from perdix.cli.processes import free_port
 from perdix.control.clock import WallClock
 from perdix.control.state.ledger import State
@@ -44,6 +46,7 @@ policy: {{name: static, options: {{scale_out: {workers}}}}}
 prometheus: {{url: "{url}", selector: {{namespace: orders, job_name: orders, topic: orders}}, scrape_interval_s: 5}}
 target: {{kind: twin, url: "{url}"}}
 """
+OF_THE_STORE = [kind for kind, about in KINDS.items() if about.scope == "store"]
 SERVED = ("acting", "blind")  # blind while a rescale has just ended; never broken
 
 
@@ -246,6 +249,13 @@ def _healthy(port: int) -> bool:
         return httpx.get(f"http://127.0.0.1:{port}/health", trust_env=False, timeout=2.0).status_code == 200
     except httpx.HTTPError:
         return False
+
+
+def test_a_storm_finds_nothing_where_postgresql_holds_the_state(postgres: tuple[Server, str]) -> None:
+    _, url = postgres
+    player = Player(url)
+    for number in range(2):
+        assert player.play(episode(7, number, OF_THE_STORE)).violations == ()
 
 
 def _applied_once(url: str) -> None:
