@@ -17,7 +17,7 @@ from perdix.control.state.journal import Tick
 from perdix.control.state.learned import Kind
 from perdix.control.state.ledger import Intent, State
 from perdix.control.state.schema import StateError, decisions, state_version
-from perdix.control.state.store import COPIED_AT_ONCE, Retention, StateStore
+from perdix.control.state.store import COPIED_AT_ONCE, Retention, StateStore, _Shared
 
 NOW_S = 1_700_000_000.0
 SPAWN = multiprocessing.get_context("spawn")
@@ -93,6 +93,17 @@ def test_a_part_that_fails_inside_is_undone_alone(store: StateStore) -> None:
     assert list(store.journal.pauses(NOW_S)) == ["wordcount"]
     assert store.ledger.desired("wordcount") is None, "the desired scale-out went with the decision that failed"
     assert store.ledger.decisions() == []
+
+
+@pytest.mark.parametrize("ended_by", [KeyboardInterrupt, OSError])
+def test_a_part_whose_connection_is_lost_fails_with_what_ended_it(ended_by: type[BaseException]) -> None:
+    def interrupted(connection: sa.Connection) -> None:
+        with _Shared(connection).writing():
+            connection.invalidate()  # as SQLAlchemy does where a statement is interrupted, or the server has gone
+            raise ended_by
+
+    with pytest.raises(ended_by), sa.create_engine("sqlite://").connect() as connection, connection.begin():
+        interrupted(connection)
 
 
 def test_a_scratch_store_keeps_what_was_written_and_undoes_a_part_that_fails() -> None:

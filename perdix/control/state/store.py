@@ -75,8 +75,8 @@ class _Shared:
         try:
             yield self.connection
         except BaseException:
-            # On a full disk SQLite has already undone all, savepoints too: that is the error to report.
-            with suppress(sa.exc.OperationalError, sqlite3.OperationalError):
+            # Where SQLite's disk is full, or a connection is lost, all is undone already: that is the error to report.
+            with suppress(sa.exc.SQLAlchemyError, sqlite3.OperationalError):
                 self.connection.exec_driver_sql("ROLLBACK TO SAVEPOINT part")
                 self.connection.exec_driver_sql("RELEASE SAVEPOINT part")
             raise
