@@ -150,6 +150,12 @@ def test_a_scrape_interval_that_is_too_short_is_why_rates_find_nothing(face: Pro
     assert found.fix == "is it scraped every 15 s? Then set prometheus.scrape_interval_s to that"
 
 
+def test_of_a_job_that_began_just_now_nobody_knows_how_often_it_is_scraped(face: PrometheusFace) -> None:
+    """A Spark job of two minutes, scraped every 5 s, was said to be scraped every 34 s."""
+    found = checked(a_job(face), START_S + 100.0, queries_of=lambda _: changed("throughput_per_s", "{} > 1e9"))
+    assert "scraped every" not in fact(found, "throughput_per_s").fix
+
+
 def test_a_job_that_shows_nothing_at_all_may_not_run(face: PrometheusFace) -> None:
     found = checked(a_job(face, job_name="x", namespace="y", topic="z"))
     assert "no query finds a series: does the job run" in found.problem

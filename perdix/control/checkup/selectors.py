@@ -17,6 +17,7 @@ TOPIC: Final = "topic"
 FITS: Final = 0.1  # relative difference of rates up to which a topic may be the one that a job reads
 LISTED: Final = 5
 COUNTED_S: Final = 600.0  # over which samples are counted, to know how often a job is scraped
+LASTED: Final = 1.5  # times the samples of half of that; where fewer are in all of it, series are younger
 LESS_OFTEN: Final = 2.0  # times the interval of the job file, from which that is why rates find too little
 
 
@@ -87,10 +88,14 @@ def wrong_interval(server: Server, selector: Mapping[str, str]) -> str:
     raw, naming = raw_series(server, selector), server.queries.jobs
     if raw is None or naming is None:
         return ""
-    counts = server.series(f"max by ({naming.names[0]}) (count_over_time({raw}[{duration(COUNTED_S)}]))")
-    most = max((count for _, count in counts), default=0.0)
+
+    def most_in(window_s: float) -> float:
+        counts = server.series(f"max by ({naming.names[0]}) (count_over_time({raw}[{duration(window_s)}]))")
+        return max((count for _, count in counts), default=0.0)
+
+    most = most_in(COUNTED_S)
     every_s = COUNTED_S / most if most > 0 else 0.0
-    if every_s < LESS_OFTEN * server.step_s:
+    if every_s < LESS_OFTEN * server.step_s or most < LASTED * most_in(COUNTED_S / 2.0):
         return ""
     return f"is it scraped every {every_s:.0f} s? Then set prometheus.scrape_interval_s to that"
 
