@@ -5,10 +5,9 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from perdix.models.forecasting.families import families_named
 from perdix.policies.wording import workers as in_words
 from perdix.replay.best_static import BestStatic, best_static, of_contender
-from perdix.replay.case import BEST_STATIC, Case, Contender, require_few_failures, whole_seconds
+from perdix.replay.case import BEST_STATIC, Case, Contender, require_few_failures, require_known_family, whole_seconds
 from perdix.replay.clairvoyant.bound import Clairvoyant, Impossible, clairvoyant, physics_of
 from perdix.replay.contenders import needs_beliefs
 from perdix.replay.frontier import FRONTIER
@@ -82,11 +81,7 @@ class Setup:
         if not (0 <= self.noise <= 1 and 0 <= self.slow_noise <= 1):
             raise SettingsError(f"noise must be from 0 to 1, found {self.noise:g} and (slow) {self.slow_noise:g}")
         require_few_failures(self.failures, self.seconds)
-        if self.forecaster is not None:
-            try:
-                families_named(self.forecaster)
-            except ValueError as error:
-                raise SettingsError(f"forecaster: {error}") from None
+        require_known_family(self.forecaster)
         if not (math.isfinite(self.price_per_h) and self.price_per_h >= 0):
             raise SettingsError(f"the price must be a number from 0 on, found {self.price_per_h:g}")
         if self.priced_by is not None:

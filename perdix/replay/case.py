@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from perdix.models.forecasting.families import families_named
 from perdix.replay.labels import FORECASTER
 from perdix.settings.stream_job import Bounds, Objectives, PolicySettings
 from perdix.settings.yaml_files import SettingsError
@@ -33,6 +34,16 @@ def require_few_failures(failures: int, seconds: int) -> None:
         raise SettingsError(
             f"{failures} failures in {seconds / 3600:g} hours are more failures than one a minute; give fewer"
         )
+
+
+def require_known_family(forecaster: str | None) -> None:
+    """Raise ``SettingsError`` for a family of forecasters that nobody knows; ``None`` asks for none."""
+    if forecaster is None:
+        return
+    try:
+        families_named(forecaster)
+    except ValueError as error:
+        raise SettingsError(f"forecaster: {error}") from None
 
 
 @dataclass(frozen=True)

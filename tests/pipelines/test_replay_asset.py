@@ -193,6 +193,7 @@ def test_containers_on_hosts_are_compared_alike(tmp_path: Path, monkeypatch: pyt
         (operators_comparison, {"dataflow": "heron"}, "there is no dataflow 'heron'"),
         (operators_comparison, {"policies": "ds3"}, "ds3"),
         (hosts_comparison, {"patterns": "sometimes"}, "sometimes"),
+        (hosts_comparison, {"forecaster": "last-vaule"}, "did you mean 'last-value'"),
         (hosts_comparison, {"hours": 0.0001}, "do not cover one look of a policy"),
     ],
 )

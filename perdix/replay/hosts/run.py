@@ -14,7 +14,7 @@ from perdix.models.forecasting.forecaster import Forecaster, fitted
 from perdix.policies.asking import answer_of
 from perdix.policies.hosts.build import HOSTS_POLICIES, build_hosts_policy
 from perdix.policies.hosts.contract import HostsDecision, HostsPolicy, HostsSituation, Step
-from perdix.replay.case import require_few_failures
+from perdix.replay.case import require_few_failures, require_known_family
 from perdix.replay.contenders import TICK
 from perdix.replay.hosts.outcome import (
     HostsOutcome,
@@ -323,6 +323,7 @@ class HostsSetup:
         if self.length_s <= max((case.interval_s for case in self.cases()), default=0):  # none is made at the end
             raise SettingsError(f"{self.length_s} s do not cover one look of a policy; give more hours")
         require_few_failures(self.failures, self.length_s)
+        require_known_family(self.forecaster)
 
     @property
     def length_s(self) -> int:
