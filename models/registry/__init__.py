@@ -8,6 +8,7 @@ Importing this package imports no MLflow (about 5 s): that happens at the first 
 
 from perdix.models.registry.errors import (
     FleetCorrupt,
+    NoDatabase,
     NotRegistered,
     RegistryError,
     RegistryUnavailable,
@@ -33,7 +34,7 @@ from perdix.models.registry.store import Registry, gate_locked, prepare
 
 __all__ = [
     "CAPACITY", "FLEET_MODELS", "FORECAST", "LATENCY", "PERFORMANCE", "Candidate", "Compared", "Comparison", "Fleet",
-    "FleetCorrupt", "FleetVersion", "JobDetail", "NotRegistered", "Publication", "Published", "Recorded", "Registry",
-    "RegistryError", "RegistryUnavailable", "StoreAway", "TableGone", "TrainingData", "gate_locked", "merge_rows",
-    "prepare", "read_fleet",
+    "FleetCorrupt", "FleetVersion", "JobDetail", "NoDatabase", "NotRegistered", "Publication", "Published", "Recorded",
+    "Registry", "RegistryError", "RegistryUnavailable", "StoreAway", "TableGone", "TrainingData", "gate_locked",
+    "merge_rows", "prepare", "read_fleet",
 ]  # fmt: skip

@@ -11,6 +11,10 @@ class RegistryUnavailable(RegistryError):  # noqa: N818  a state, not a mistake
     """MLflow or its artifact store cannot be reached now: keep the last good champion and try again later."""
 
 
+class NoDatabase(RegistryUnavailable):
+    """The file of MLflow's database is not there: no training has made it yet, or it is away."""
+
+
 class StoreAway(RegistryUnavailable):
     """An artifact store cannot be read now: other models may have others."""
 

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from urllib.parse import quote
 
 from perdix.models.registry import tracking
-from perdix.models.registry.errors import FleetCorrupt, NotRegistered, TableGone
+from perdix.models.registry.errors import FleetCorrupt, NoDatabase, NotRegistered, TableGone
 from perdix.models.registry.fleet_table import FLEET_FILE
 from perdix.models.registry.publication import DIGEST_TAG, FLEET_MODELS, FleetVersion, Publication, Published
 from perdix.models.registry.publishing import DECIDING, Comparison, Recorded, page_of, publish, record, view_tag
@@ -187,10 +187,14 @@ class Registry:
         return wanted
 
     def current_version(self, name: str, alias: str = CHAMPION) -> FleetVersion | None:
-        """Return the version with an alias, or ``None`` (a query: 3 ms on SQLite). Raises ``RegistryUnavailable``."""
+        """Return the version with an alias, or ``None`` (a query: 3 ms on SQLite).
+
+        Raises ``RegistryUnavailable``, and as such ``NoDatabase`` where a SQLite's file is not there.
+        """
         database = tracking.sqlite_file(self.tracking_uri)
-        if database is not None and not database.exists():
-            return None  # connecting would create and migrate it: 4 s that the loop does not have
+        if database is not None and not database.exists():  # to connect would make it: 4 s that the loop does not have
+            fix = "restore it, fix MLFLOW_TRACKING_URI, or train anew: perdix train"
+            raise NoDatabase(f"MLflow's database {database} is not there; {fix}")
         try:
             with tracking.reached(self.tracking_uri, f"reading alias '{alias}' of {name}"):
                 found = tracking.client(self.tracking_uri).get_model_version_by_alias(name, alias)

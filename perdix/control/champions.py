@@ -19,6 +19,7 @@ from perdix.models.registry import (
     FLEET_MODELS,
     FleetCorrupt,
     FleetVersion,
+    NoDatabase,
     RegistryError,
     RegistryUnavailable,
     StoreAway,
@@ -174,7 +175,12 @@ class Champions:
             yield f"{why} ({of_each})" if len(models) > 1 else self.fault(next(iter(models)))
 
     def _newest(self, registry: ChampionRegistry, name: str, believed: FleetChampions) -> FleetChampions:
-        current = registry.current_version(name)
+        try:
+            current = registry.current_version(name)
+        except NoDatabase:
+            if believed.version:
+                raise
+            current = None  # no training has made it yet
         if current is None:
             # An alias that was taken away is an operator's word: nothing is champion.
             (self._folder / name / GOOD_FILE).unlink(missing_ok=True)

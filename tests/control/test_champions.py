@@ -231,6 +231,25 @@ def test_a_page_that_a_proxy_does_not_find_takes_no_champion_away(
     assert Champions(folder, None).fleet(FORECAST).version == 1
 
 
+def test_a_database_that_is_away_takes_no_champion_away(shelf: Shelf, folder: Path, tmp_path: Path) -> None:
+    """A disk that is not mounted, or a shell that lacks the controller's MLFLOW_TRACKING_URI."""
+    shelf.publish(1)
+    Champions(folder, shelf).refresh(0.0)
+    away = Registry(f"sqlite:///{tmp_path / 'mlflow.db'}", tmp_path)
+    for _ in range(2):
+        champions = Champions(folder, away)
+        (note,) = champions.refresh(60.0)
+        assert f"{tmp_path / 'mlflow.db'} is not there" in note
+        assert f"{FORECAST}: version 1 stays in use" in note
+        assert champions.fleet(FORECAST).version == 1
+
+
+def test_before_the_first_training_there_is_no_database_and_nothing_is_wrong(folder: Path, tmp_path: Path) -> None:
+    champions = Champions(folder, Registry(f"sqlite:///{tmp_path / 'mlflow.db'}", tmp_path))
+    assert champions.refresh(0.0) == ()
+    assert all(champions.fleet(name).known for name in FLEET_MODELS)
+
+
 def test_files_appear_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "beat.json"
     write_whole(file, b"first")

@@ -25,6 +25,7 @@ from perdix.models.registry import (
     Fleet,
     FleetCorrupt,
     JobDetail,
+    NoDatabase,
     NotRegistered,
     Publication,
     Published,
@@ -422,7 +423,10 @@ def test_a_champion_that_cannot_be_fetched_waits_and_keeps_no_other_from_being_l
 
 def test_looking_for_a_champion_creates_no_database(tmp_path: Path) -> None:
     database = tmp_path / "mlflow.db"
-    assert Registry(f"sqlite:///{database}", tmp_path).current_version(FORECAST) is None
+    with pytest.raises(
+        NoDatabase, match=r"mlflow\.db is not there; restore it, fix MLFLOW_TRACKING_URI, or train anew"
+    ):
+        Registry(f"sqlite:///{database}", tmp_path).current_version(FORECAST)
     assert not database.exists()
 
 
