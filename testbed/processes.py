@@ -132,7 +132,7 @@ def interruptible() -> Iterator[None]:
 def uninterrupted() -> Iterator[None]:
     """Hold Ctrl-C, SIGTERM and SIGHUP until the block ends: cleaning up must not be left half-way."""
     held: list[int] = []
-    with handled((*ENDS, signal.SIGHUP), lambda number, _: held.append(number)):
+    with handled(ENDS, lambda number, _: held.append(number)):
         yield
     if held:
         raise KeyboardInterrupt

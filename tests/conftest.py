@@ -69,6 +69,14 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.fixture
+def in_a_terminal() -> Iterator[None]:
+    """Let a closed terminal end what runs, as it does unless nohup started it."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """Look for no garbage while tests are collected, and in none of it later: the tests go faster by a tenth."""

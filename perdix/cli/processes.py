@@ -1,4 +1,4 @@
-"""Several child processes as one: started in order, watched, ended together; and what Ctrl-C and SIGTERM do."""
+"""Several child processes as one: started in order, watched, ended together; and what signals that end a command do."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import httpx
 
 from perdix.cli.output import UserError, complaints
 
-ENDS = (signal.SIGINT, signal.SIGTERM)
+ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # Ctrl-C, a polite end, a closed terminal
 Handler: TypeAlias = Callable[[int, FrameType | None], object] | signal.Handlers
 
 
@@ -27,12 +27,13 @@ Handler: TypeAlias = Callable[[int, FrameType | None], object] | signal.Handlers
 def handled(signs: Sequence[signal.Signals], handler: Handler) -> Iterator[None]:
     """Let ``handler`` take these signals until the block ends; in any but the main thread nothing is changed.
 
-    Python lets only the main thread set handlers.
+    Python lets only the main thread set handlers. A closed terminal that is ignored, as under nohup, stays so.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {sign: signal.signal(sign, handler) for sign in signs}
+    ignored = {signal.SIGHUP} if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else set()
+    before = {sign: signal.signal(sign, handler) for sign in signs if sign not in ignored}
     try:
         yield
     finally:
@@ -42,7 +43,7 @@ def handled(signs: Sequence[signal.Signals], handler: Handler) -> Iterator[None]
 
 @contextmanager
 def stopping() -> Iterator[threading.Event]:
-    """Yield an event that Ctrl-C or SIGTERM sets, so that what runs ends after the step it is at."""
+    """Yield an event that a signal of :data:`ENDS` sets, so that what runs ends after the step it is at."""
     stop = threading.Event()
     with handled(ENDS, lambda *_: stop.set()):
         yield stop
@@ -60,8 +61,7 @@ def restoring(what: str) -> Iterator[None]:
             raise KeyboardInterrupt
         complaints.print("still ending; SIGKILL would leave it as it is")
 
-    ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN  # as nohup does
-    with handled(ENDS if ignored else (*ENDS, signal.SIGHUP), once):
+    with handled(ENDS, once):
         yield
 
 

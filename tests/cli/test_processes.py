@@ -11,6 +11,8 @@ import pytest
 from perdix.cli.output import UserError
 from perdix.cli.processes import ENDS, Processes, free_port
 
+pytestmark = pytest.mark.usefixtures("in_a_terminal")
+
 
 def alive(pid: int) -> bool:
     stat = Path(f"/proc/{pid}/stat")

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM mean what they meant before, once a block that handled them has ended."""
+"""Ctrl-C, SIGTERM and a closed terminal mean what they meant before, once a block that handled them has ended."""
 
 import os
 import signal
@@ -7,6 +7,8 @@ import threading
 import pytest
 
 from perdix.cli.processes import ENDS, handled, interrupt, restoring, stopping
+
+pytestmark = pytest.mark.usefixtures("in_a_terminal")
 
 
 def handlers() -> list[object]:
@@ -66,14 +68,14 @@ def test_the_first_ends_and_those_that_follow_wait_for_what_is_restored(
             try:
                 os.kill(os.getpid(), signal.SIGTERM)
             finally:
-                for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                for sign in ENDS:
                     os.kill(os.getpid(), sign)
                 restored.append(True)
 
-    with handled([signal.SIGHUP], terminal):
-        with pytest.raises(KeyboardInterrupt):
-            work()
-        assert signal.getsignal(signal.SIGHUP) is terminal
+    signal.signal(signal.SIGHUP, terminal)
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert signal.getsignal(signal.SIGHUP) is terminal
     assert restored == [True]
     said = capsys.readouterr().err
     assert said.count("ending: the job gets its workers back; a moment") == 1
