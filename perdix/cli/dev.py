@@ -1,14 +1,17 @@
 """``perdix dev``: Dagster, MLflow and a living twin on loopback, to look at and to play with."""
 
+import fcntl
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from perdix.cli.output import JsonOption, console, emit
+from perdix.cli.output import JsonOption, UserError, console, emit
 from perdix.cli.processes import LOOPBACK, Processes, free_port
 from perdix.cli.stores import home
 from perdix.settings.home import PACKAGE, Home, conf_folder
@@ -43,7 +46,7 @@ def dev(
     if is_server(place.mlflow_url):  # which has pages of its own, and is no store for another server
         del ports["mlflow"]
         urls["mlflow"] = without_password(place.mlflow_url)
-    with Processes(place.root / "logs") as processes:
+    with _alone(place), Processes(place.root / "logs") as processes:
         _start(processes, place, ports, hours)
         processes.wait_until_answers("twin", f"{urls['twin']}/-/healthy")
         jobs = write_twin_jobs(place, urls["twin"], mode="act" if act else "advise")
@@ -57,6 +60,19 @@ def dev(
         document = {"urls": urls, "experiments": experiments, "jobs": jobs, "logs": processes.logs}
         emit("perdix.dev/1", document, as_json=as_json, show=lambda: _show(urls, experiments, jobs, processes.logs))
         processes.watch()
+
+
+@contextmanager
+def _alone(place: Home) -> Iterator[None]:
+    """Hold the home: the twins of another one would take the jobs' files over, and leave them blind when it ends."""
+    with (place.root / "dev.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(
+                f"{place.root}: perdix dev runs here already; end it where it was started, or name another PERDIX_HOME"
+            ) from None
+        yield
 
 
 def say_lives(jobs: list[str], url: str) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pytest
 
 from perdix.cli.dev import dev
+from perdix.cli.output import UserError
 from perdix.cli.processes import Processes
 
 
@@ -54,3 +55,27 @@ def test_a_shared_mlflow_server_is_shown_and_no_second_one_started(
     said = capsys.readouterr().out
     assert pages in said
     assert "secret" not in said
+
+
+def test_a_second_one_in_the_same_home_is_refused_while_the_first_runs(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would let the jobs of both follow its own twin, and leave them blind when it ends."""
+    home = tmp_path_factory.mktemp("home")
+    monkeypatch.setenv("PERDIX_HOME", str(home))
+    monkeypatch.setattr("perdix.models.registry.prepare", lambda *_: Reached())
+    monkeypatch.setattr("perdix.cli.runs.instance", lambda *_: nullcontext())
+    monkeypatch.setattr(Processes, "start", lambda *_: None)
+    monkeypatch.setattr(Processes, "wait_until_answers", lambda *_, **__: None)
+    refused: list[str] = []
+
+    def watch(_: Processes) -> None:
+        with pytest.raises(UserError) as caught:
+            dev(hours=0.0, act=False)
+        refused.append(str(caught.value))
+
+    monkeypatch.setattr(Processes, "watch", watch)
+    for _ in range(2):  # once it has ended, another may begin
+        dev(hours=0.0, act=False)
+    assert len(refused) == 2
+    assert f"{home}: perdix dev runs here already" in refused[0]
