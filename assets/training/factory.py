@@ -96,7 +96,6 @@ def build_training(model: Model) -> list[dg.AssetsDefinition]:
         backfill_policy=one_run,
         deps=[candidates],
         kinds={"mlflow"},
-        pool="registry",
         check_specs=[
             dg.AssetCheckSpec(
                 "every_job_has_a_champion",

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import warnings
 from importlib import import_module
 from pathlib import Path
 
+import dagster as dg
 import pytest
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -59,3 +61,16 @@ def test_processes_of_a_replay_begin_without_a_second_of_statistics() -> None:
 def test_packages_are_those_of_this_checkout(package: str) -> None:
     found = import_module(f"perdix.{package}")
     assert Path(found.__file__ or "").resolve().is_relative_to(PROJECT)
+
+
+def test_a_profiling_that_takes_hours_holds_up_no_training() -> None:
+    """A run waits until no other run has a pool that one of its steps needs (granularity ``run``)."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", (dg.BetaWarning, dg.PreviewWarning))
+        definitions = import_module("perdix.pipelines.training_location").build_training_defs()
+    pools = {
+        job: {node.definition.pool for node in definitions.resolve_job_def(job).nodes} - {None}
+        for job in ("train", "train_performance", "profile", "sample")
+    }
+    assert pools["train"] == pools["train_performance"] == {"spark"}
+    assert pools["profile"] == pools["sample"] == {"profiling"}
