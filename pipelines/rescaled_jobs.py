@@ -7,6 +7,7 @@ from pydantic import Field
 
 from perdix.assets.partitions import stream_jobs
 from perdix.assets.resources import Workspace
+from perdix.settings.nearest_name import meant
 
 JOB_REVIEW = dg.AssetKey("job_review")
 MOST = 20  # jobs of one run
@@ -15,7 +16,7 @@ MOST = 20  # jobs of one run
 class Reviewed(dg.Config):
     """Which jobs, and how much of their past."""
 
-    jobs: list[str] = Field(description="By name.")
+    jobs: list[str] = Field(min_length=1, description="By name.")
     hours: float = Field(6.0, gt=0, le=168, description="Until now, that are read and drawn.")
 
 
@@ -25,7 +26,10 @@ class Reviewed(dg.Config):
     description="Read the last hours of each job from its Prometheus and the state store, and draw them.",
 )
 def review(context: dg.OpExecutionContext, config: Reviewed, workspace: Workspace) -> Iterator[dg.AssetMaterialization]:
-    """Materialise ``job_review`` of each job; one that has no usable file, or no metrics, is said and left out."""
+    """Materialise ``job_review`` of each job; one that has no usable file is said and left out.
+
+    Raises ``Failure`` when no job is left.
+    """
     from perdix.assets.job_metadata import metadata_of
     from perdix.control.clock import WallClock
     from perdix.control.course import job_course
@@ -34,17 +38,21 @@ def review(context: dg.OpExecutionContext, config: Reviewed, workspace: Workspac
     names, left_out = config.jobs[:MOST], config.jobs[MOST:]
     if left_out:
         context.log.warning(f"{len(left_out)} more than {MOST} jobs are left out: {', '.join(left_out)}")
-    files = workspace.stream_jobs()
+    files, why = workspace.stream_jobs(), list[str]()
     with alone_io(workspace.paths(), workspace.settings().control) as io:
         for name in names:
             job = files.jobs.get(name)
             if job is None:
-                context.log.warning(f"{name}: {files.faults.get(name, 'no stream job of this name has a file')}")
+                hint = meant(name, files.jobs, f"there are: {', '.join(sorted(files.jobs)) or 'none'}")
+                why.append(f"{name}: {files.faults.get(name, f'there is no stream job of this name; {hint}')}")
+                context.log.warning(why[-1])
                 continue
             course = job_course(job, io.source, io.store, WallClock().now_s(), config.hours)
             if course.window is None:
                 context.log.warning(f"{name}: no picture: {course.unread}")
             yield dg.AssetMaterialization(JOB_REVIEW, partition=name, metadata=metadata_of(course))
+    if len(why) == len(names):
+        raise dg.Failure("\n".join(why))
 
 
 @dg.job(

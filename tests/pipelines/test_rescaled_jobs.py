@@ -132,6 +132,18 @@ def test_any_job_can_be_reviewed_by_hand_also_one_without_metrics_or_file(sensor
     assert "no picture" in made["silent"].metadata
 
 
+@pytest.mark.parametrize(
+    ("jobs", "said"),
+    [(["stedy"], "stedy: there is no stream job of this name; did you mean 'steady'?"), ([], "jobs"), ([""], "busy, ")],
+)
+def test_a_run_that_reviews_no_job_has_not_succeeded(sensor: Sensor, jobs: list[str], said: str) -> None:
+    """A name that is misspelt in the Launchpad must not look like a review that is done."""
+    sensor.tick()
+    with pytest.raises((dg.Failure, ValueError)) as caught:
+        sensor.run(review_of(jobs))
+    assert said in str(caught.value)
+
+
 @pytest.mark.parametrize("hours", [0.0, -1.0, 169.0, 1e300])
 def test_hours_that_cannot_be_drawn_are_refused_before_anything_is_read(hours: float) -> None:
     with pytest.raises(ValueError, match="hours"):
