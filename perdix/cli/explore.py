@@ -172,6 +172,9 @@ def why_no_champion(job: str) -> str:
     (trained,) = read_gated(home().trainings / FORECAST, [job])
     if trained.error == NEVER_TRAINED:
         return f"no champion for {job}: it has never been trained; run perdix train --job {job}"
+    if trained.promoted or trained.result.get("challenged"):
+        gone = "the one that its newest training knew is no champion in MLflow any more"
+        return f"no champion for {job}: {gone}; make it one again, or run perdix train --job {job}"
     return f"no champion for {job}: {trained.why}"
 
 

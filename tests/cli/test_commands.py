@@ -21,6 +21,8 @@ from rich.text import Text
 from typer.main import get_command
 from typer.testing import CliRunner
 
+from perdix.assets.kept_answers import Kept
+from perdix.cli.explore import why_no_champion
 from perdix.cli.known_errors import known_errors
 from perdix.cli.main import app
 from perdix.cli.output import UserError, run_guarded
@@ -85,6 +87,28 @@ def command(monkeypatch: pytest.MonkeyPatch, home: Path) -> Command:
         return document
 
     return run
+
+
+TOO_FEW = {"promote": False, "verdict": "linear was judged on 1 of the 2 origins that a judgement needs"}
+TAKEN = (
+    "the one that its newest training knew is no champion in MLflow any more; make it one again, or run perdix train"
+)
+
+
+@pytest.mark.parametrize(
+    ("gate", "why"),
+    [
+        ({"promote": True, "verdict": "linear is the first champion", "challenged": None}, TAKEN),
+        ({"promote": False, "verdict": "kept the champion: linear", "challenged": "*/ab"}, TAKEN),
+        ({**TOO_FEW, "challenged": None}, TOO_FEW["verdict"]),
+    ],
+)
+def test_a_champion_whose_alias_or_version_was_removed_is_reported_as_that(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gate: dict[str, object], why: str
+) -> None:
+    monkeypatch.setenv("PERDIX_HOME", str(tmp_path))
+    Kept(Home(tmp_path).trainings / FORECAST, "run").write("ads", {"result": {"state": "{}", **gate}})
+    assert why_no_champion("ads").startswith(f"no champion for ads: {why}")
 
 
 @pytest.fixture(scope="module")
