@@ -213,9 +213,14 @@ class Registry:
         The file appears whole or not at all, so that readers need no lock.
 
         Raises ``NotRegistered``, ``RegistryUnavailable``; ``TableGone`` when the version is known and its table is not
-        there; ``FleetCorrupt`` when what arrived is not what was published.
+        there; ``FleetCorrupt`` when what arrived is not what was published, or the version says not what that was.
         """
         expected = self.version(name, version).digest
+        if not expected:
+            lacks = f"it has no tag {DIGEST_TAG}"
+            raise FleetCorrupt(
+                f"{name} version {version} was not registered by perdix: {lacks}; promote another version"
+            )
         to.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=to.parent, prefix=".fetch-") as folder:
             fetched = self._fetch(name, version, folder)

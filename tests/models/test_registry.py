@@ -345,6 +345,17 @@ def test_a_table_that_was_changed_is_not_believed(registry: Registry, client, pu
     assert not list(tmp_path.glob("*.parquet"))
 
 
+def test_a_version_that_somebody_registered_by_hand_is_named_as_that(
+    registry: Registry, client, publication, tmp_path: Path
+) -> None:
+    """MLflow's page registers a logged model in two clicks, without the digest of its table."""
+    registry.publish(publication())
+    published = client.get_model_version(FORECAST, "1")
+    client.create_model_version(FORECAST, published.source, published.run_id)
+    with pytest.raises(FleetCorrupt, match=r"version 2 was not registered by perdix: .*fleet_sha256; promote another"):
+        registry.download(FORECAST, 2, tmp_path / "2.parquet")
+
+
 def test_an_artifact_that_is_gone_is_the_store_being_unavailable(
     registry: Registry, client, publication, tmp_path: Path
 ) -> None:
