@@ -17,6 +17,7 @@ from tests.scan.raw_prometheus import SCRAPED_S, RawPrometheus
 NOW_S = 1_790_000_000.0 // 3_600 * 3_600 + 600
 MINUTES = 26 * 60
 RATE = 300.0 + 150.0 * np.sin(np.arange(MINUTES) / 120.0)  # records/s of one worker; 1,000 at CPU 1
+IDLE = 40.0 + 0.0 * RATE
 CPU = 0.1 + 0.9 * RATE / 1_000.0
 MICROMETER = (
     "kafka_stream_thread_process_total",
@@ -70,6 +71,11 @@ def broker(topic, rates):
     )
 
 
+def broker_without_rules(topic, rates):
+    """As the JMX exporter names it by itself, and Amazon MSK does."""
+    return "kafka_server_BrokerTopicMetrics_Count", {"name": "MessagesInPerSec", "topic": topic}, counted(rates)
+
+
 def spark(job, executors=2, counts="{}_count"):
     """``counts``: what the JMX exporter makes of the name of an executor's counter."""
     place = {"namespace": "shop", "job": job, "instance": "driver:4040"}
@@ -100,7 +106,7 @@ def judged():
         *kafka_streams("invoices", topic="bills", names=JMX_EXPORTER, rates=0.8 * RATE),
         broker("orders", 3 * RATE),
         broker("bills", 3 * 0.8 * RATE),
-        broker("clicks", 40.0 + 0.0 * RATE),
+        broker("clicks", IDLE),
         *kafka_streams("percent", workers=1, cpu=100 * CPU, topic="other"),
         *spark("clickstream"),
         *spark("of-exporter-1", counts="{}_type_counters_count_total"),
@@ -126,15 +132,16 @@ def test_a_kafka_streams_application_is_found_with_its_topic_and_judged(judged, 
 
 
 @pytest.mark.parametrize(
-    "brokers", [(), (broker("orders", 3 * RATE), broker("clicks", 0.0 * RATE))], ids=["none", "too"]
+    "topics",
+    [
+        [*kafka_exporter("orders", 3 * RATE), *kafka_exporter("clicks", IDLE)],
+        [*kafka_exporter("orders", 3 * RATE), broker("orders", 3 * RATE), broker("clicks", 0.0 * RATE)],
+        [broker_without_rules("orders", 3 * RATE), broker_without_rules("clicks", IDLE)],
+    ],
+    ids=["by kafka_exporter", "by both", "by brokers without rules"],
 )
-def test_a_topic_is_known_by_kafka_exporter_and_by_brokers_and_counts_once(brokers):
-    raw = [
-        *kafka_streams("payments"),
-        *kafka_exporter("orders", 3 * RATE),
-        *kafka_exporter("clicks", 40.0 + 0.0 * RATE),
-    ]
-    server = RawPrometheus(NOW_S, [*raw, *brokers])
+def test_a_topic_is_known_by_kafka_exporter_and_by_brokers_and_counts_once(topics):
+    server = RawPrometheus(NOW_S, [*kafka_streams("payments"), *topics])
     wanted = Wanted(HttpAccess(url=server.url), NOW_S, 1.0)
     (found,) = found_in(wanted).jobs
     (judged,) = judge_jobs(wanted, [found], processes=1)
