@@ -20,14 +20,16 @@ class QueryText(Strict):
     """One way to ask for a metric.
 
     ``needs`` are selector labels without which the question would be wrong; ``only`` keeps just these labels of the
-    selector, ``without`` drops these (a broker's series carry a topic, but not the job's labels). Results times
-    ``scale`` have the metric's unit: 0.01 where an exporter tells percent of a ratio.
+    selector, ``without`` drops these (a broker's series carry a topic, but not the job's labels). Of the values of
+    ``underscored`` each '.' is asked for as '_', as Kafka's consumers write their topics. Results times ``scale`` have
+    the metric's unit: 0.01 where an exporter tells percent of a ratio.
     """
 
     promql: str
     needs: list[str] = Field(default_factory=list)
     only: list[str] | None = None
     without: list[str] = Field(default_factory=list)
+    underscored: list[str] = Field(default_factory=list)
     scale: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
 
     @field_validator("promql")
@@ -53,9 +55,9 @@ class QueryText(Strict):
         return "job" in Template(self.promql).get_identifiers() or _PLAIN.fullmatch(self.promql) is not None
 
     def kept(self, selector: Mapping[str, str]) -> dict[str, str]:
-        """Return the labels of the selector that this question asks with."""
+        """Return the labels of the selector that this question asks with, and their values as its series have them."""
         return {
-            name: value
+            name: value.replace(".", "_") if name in self.underscored else value
             for name, value in selector.items()
             if name not in self.without and (self.only is None or name in self.only)
         }
