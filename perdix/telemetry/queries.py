@@ -98,6 +98,8 @@ class JobNaming(Strict):
     """How an engine's jobs are distinguished in a Prometheus that nobody has described yet."""
 
     series: Annotated[str, Field(min_length=3)]  # a selector of series that every running job of the engine has
+    # A selector of series by one name, of which samples are counted, since counting drops names: ``series`` if left out
+    counted: Annotated[str, Field(min_length=3)] | None = None
     # Labels that make up a job's selector; a job has those of them that its series have
     labels: Annotated[list[str], Field(min_length=1)]
     names: Annotated[list[str], Field(min_length=1)]  # of these, the one to name the job by: the first that it has
@@ -126,7 +128,7 @@ class JobNaming(Strict):
 
     def scraped(self, over: str) -> str:
         """Return the query of how many samples each job's series have in a PromQL duration."""
-        return f"max by ({', '.join(self.labels)}) (count_over_time({self.series}[{over}]))"
+        return f"max by ({', '.join(self.labels)}) (count_over_time({self.counted or self.series}[{over}]))"
 
     def consumed_partitions(self) -> str | None:
         """Return the query of how many partitions each job reads of each topic; ``None`` where no series tells."""

@@ -24,6 +24,7 @@ from perdix.twin.job import JobTwin
 from perdix.twin.living import LivingTwin, SimulatedClock
 from perdix.twin.parameters import load_twin
 from perdix.twin.workloads import arrivals_from
+from tests.scan.raw_prometheus import SCRAPED_S, RawPrometheus
 from tests.telemetry.wire_server import Wire, answer_of
 from tests.twin.troubled_face import PrometheusFace, Trouble
 
@@ -246,6 +247,27 @@ def test_series_under_two_scrape_jobs_are_found_though_a_sum_hides_them(face: Pr
     found = fact(checked(a_job(face), connect=ScrapedTwice), "throughput_per_s")
     assert (found.ok, found.verdict, found.series) == (False, Verdict.DUPLICATED, 4)
     assert found.found == "its series are there 2 times and differ in label 'job': counted 2 times"
+
+
+def test_the_queries_of_one_spark_job_are_not_counted_twice() -> None:
+    """Their series differ in their names alone, which PrometheusServlet makes of the query's."""
+    driver = {"app": "clicks", "instance": "driver:4040"}
+    raw: list[tuple[str, dict[str, str], np.ndarray]] = []
+    for query in ("clicks", "sessions"):
+        raw.append((f"metrics_app_1_driver_spark_streaming_{query}_inputRate_total_Value", driver, np.full(90, 30.0)))
+    executor = {"app": "clicks", "instance": "executor:8090", "executor_id": "1"}
+    raw.append(("metrics_executor_maxTasks", executor, np.full(90, 2.0)))
+    raw.append(("spark_executor_recordsread_count", executor, np.cumsum(np.full(90, 60.0 * SCRAPED_S))))
+    raw.append(("spark_executor_cputime_count", executor, np.cumsum(np.full(90, 1e9 * SCRAPED_S))))
+    server = RawPrometheus(NOW_S, raw)
+    source = PrometheusSource(url=server.url, selector={"app": "clicks"}, scrape_interval_s=SCRAPED_S)
+    found = checked(StreamJob(name="clicks", engine="spark-structured-streaming", prometheus=source))
+    slower = source.model_copy(update={"scrape_interval_s": SCRAPED_S / 5.0})
+    missing = checked(StreamJob(name="clicks", engine="spark-structured-streaming", prometheus=slower))
+    server.close()
+    assert fact(found, "throughput_per_s").verdict is Verdict.OK
+    assert fact(found, "workload_per_s").newest == 60.0
+    assert fact(missing, "throughput_per_s").fix.startswith("is it scraped every 60 s?")
 
 
 def test_a_selector_that_matches_two_jobs_names_the_label_that_tells_them_apart(face: PrometheusFace) -> None:

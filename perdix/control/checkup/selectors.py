@@ -40,6 +40,8 @@ class Server:
     def series(self, promql: str) -> Sequence[tuple[Mapping[str, str], float]]:
         """Return labels and mean of each series that goes on; none where the server refuses or the time is over.
 
+        The name of a series is among its labels.
+
         A hint is worth neither an error nor waiting.
         """
         if self.late():
@@ -52,7 +54,9 @@ class Server:
             stream for stream in found if len(stream) and stream.times_ms[-1] >= 1_000.0 * (self.end_s - self.step_s)
         ]
         return [
-            (stream.labels, float(np.nanmean(stream.values))) for stream in going_on if np.isfinite(stream.values).any()
+            ({"__name__": stream.metric, **stream.labels}, float(np.nanmean(stream.values)))
+            for stream in going_on
+            if np.isfinite(stream.values).any()
         ]
 
 
@@ -74,18 +78,22 @@ def wrong_label(server: Server, metric: str, selector: Mapping[str, str]) -> str
     return ""
 
 
-def raw_series(server: Server, selector: Mapping[str, str]) -> str | None:
-    """Return the selector of the series that each job of the engine has, of this job; ``None`` where none is known."""
+def raw_series(server: Server, selector: Mapping[str, str], *, counted: bool = False) -> str | None:
+    """Return the selector of the series that each job of the engine has, of this job; ``None`` where none is known.
+
+    ``counted``: those of which samples are counted.
+    """
     naming = server.queries.jobs
-    if naming is None or not naming.series.endswith("}"):
+    series = "" if naming is None else (counted and naming.counted) or naming.series
+    if not series.endswith("}"):
         return None
     theirs = {name: value for name, value in selector.items() if name != TOPIC}
-    return f"{naming.series[:-1]}{', ' if theirs else ''}{matchers(theirs)}}}"
+    return f"{series[:-1]}{', ' if theirs else ''}{matchers(theirs)}}}"
 
 
 def wrong_interval(server: Server, selector: Mapping[str, str]) -> str:
     """Return the fix of a job that is scraped less often than its file says, so that rates find too few samples."""
-    raw, naming = raw_series(server, selector), server.queries.jobs
+    raw, naming = raw_series(server, selector, counted=True), server.queries.jobs
     if raw is None or naming is None:
         return ""
 
