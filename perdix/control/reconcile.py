@@ -235,7 +235,7 @@ class Reconciler:
         # An answer of 2xx is not what runs: the target has forgotten, or reads of it are late.
         lost = not self._shows(running, desired)
         if lost or (not running.settled and (entry.applied_s or 0.0) > self.now_s + CLOCK_BACK_S):
-            why = f"the target does not show a request for {asked}" if lost else "the clock was set back meanwhile"
+            why = self._set_back(running, asked) if lost else "the clock was set back meanwhile"
             fault = Fault.PASSING if lost else None
             self.store.ledger.failed(entry.decision_id, self.now_s, why, retriable=True, fault=fault)
             return Progress(running, desired, Event.FORGOTTEN, f"{why}; asked again later")
@@ -252,6 +252,11 @@ class Reconciler:
             return self._given_up(running, desired, why)
         self.store.ledger.failed(entry.decision_id, self.now_s, why, retriable=True)
         return Progress(running, desired, Event.FELL_SHORT, f"{why}; tried again later")
+
+    def _set_back(self, running: Running, asked: str) -> str:
+        now = self.in_words(running.requested or 0, running.requested_mix)
+        others = "does something else set it, as an HPA, KEDA, GitOps or an operator?"
+        return f"the target was asked for {asked}, and asks for {now} again; {others}"
 
     def _waited_s(self, entry: Entry) -> float:
         """Return for how long a rescale was seen to go on; while nobody looked it may have ended, and another begun."""

@@ -103,6 +103,16 @@ def test_what_the_resource_has_forgotten_is_asked_for_again_with_the_same_key_an
     )
 
 
+def test_a_number_that_something_sets_back_is_reported_with_who_may_do_so(loop):
+    """An HPA or GitOps holds two replicas: each request of perdix lasts until that one looks again."""
+    rig, _, resource = loop
+    wanted = rig.minutes(1)[-1].decision.scale_out
+    resource.replicas, resource.generation = 2, resource.generation + 1
+    sentence = rig.minutes(1)[-1].sentence
+    assert f"the target was asked for {wanted} workers, and asks for 2 workers again" in sentence
+    assert "an HPA, KEDA, GitOps or an operator" in sentence
+
+
 def test_a_resource_that_forgets_for_longer_than_a_decision_holds_bars_no_size(loop):
     rig, _, resource = loop
 
