@@ -270,6 +270,30 @@ def test_the_queries_of_one_spark_job_are_not_counted_twice() -> None:
     assert fact(missing, "throughput_per_s").fix.startswith("is it scraped every 60 s?")
 
 
+@pytest.mark.parametrize(
+    ("cpu", "metric"),
+    [(0.9, "cpu_load"), (0.2, "throughput_per_s")],
+    ids=["in a burst more than a worker has", "in a burst what a worker may use"],
+)
+def test_counters_that_move_once_a_trigger_are_told_from_another_unit(cpu: float, metric: str) -> None:
+    """A batch every ten minutes, in which Spark's executors count what they did; rates are asked over four."""
+    minutes = np.arange(90)
+    executor = {"app": "clicks", "instance": "executor:8090", "executor_id": "1"}
+    batches = SCRAPED_S * (minutes // 10 * 10)
+    raw = [
+        ("metrics_app_1_driver_spark_streaming_q_inputRate_total_Value", {"app": "clicks"}, np.full(90, 60.0)),
+        ("metrics_executor_maxTasks", executor, np.full(90, 1.0)),
+        ("spark_executor_recordsread_count", executor, 60.0 * batches),
+        ("spark_executor_cputime_count", executor, 1e9 * cpu * batches),
+    ]
+    server = RawPrometheus(NOW_S, raw)
+    source = PrometheusSource(url=server.url, selector={"app": "clicks"}, scrape_interval_s=SCRAPED_S)
+    found = checked(StreamJob(name="clicks", engine="spark-structured-streaming", prometheus=source))
+    server.close()
+    longer = "Where that is longer than 240 s, set prometheus.scrape_interval_s to a quarter of it"
+    assert fact(found, metric).fix == f"is it counted once a trigger? {longer}"
+
+
 def test_a_selector_that_matches_two_jobs_names_the_label_that_tells_them_apart(face: PrometheusFace) -> None:
     job = a_job(face)
     assert job.prometheus is not None

@@ -31,6 +31,9 @@ SUMMED = frozenset({metrics.THROUGHPUT.name, metrics.WORKLOAD.name, metrics.LAG.
 NOT_SCRAPED = "look at Prometheus' targets page: is each worker scraped?"
 CLOCK_AHEAD = "a clock is ahead: compare this machine's time with the server's"
 ONE_OF_THEM = "scrape it once, or choose one of them by that label in prometheus.selector"
+# Pauses within the hour, and the share of its steps in them, from which a throughput is counted in batches
+PAUSES: Final = 4
+LEAST_IDLE: Final = 0.2
 SCRAPE_LABELS: Final = REPLICA_LABELS | {"job", "endpoint", "service", "container", "instance"}
 Labels = Mapping[str, str]
 
@@ -62,6 +65,11 @@ class _Seen:
     @property
     def where(self) -> str:
         return f"beside its promql in {self.queries}"
+
+    @property
+    def once_a_trigger(self) -> str:
+        longer = f"Where that is longer than {self.server.window_s:.0f} s"
+        return f"is it counted once a trigger? {longer}, set prometheus.scrape_interval_s to a quarter of it"
 
 
 def judged(
@@ -198,6 +206,7 @@ def _implausible(seen: _Seen, fact: QueryFact) -> QueryFact:
         (rejection for rejection in seen.window.rejected if rejection.metric == fact.metric),
         key=lambda rejection: float(rejection.times_s.max()),
     )
+    in_batches = fact.metric == metrics.CPU.name and _idle_share(seen) > 0.0
     unit = units.of_value(fact.metric, float(np.median(rejected.values)), seen.ranges[fact.metric])
     many = f" ({fact.rejected:,} values of the last hour are)" if fact.rejected > 1 else ""
     fix = f"correct the query of {fact.metric} in {seen.queries}"
@@ -205,12 +214,28 @@ def _implausible(seen: _Seen, fact: QueryFact) -> QueryFact:
         fact,
         verdict=Verdict.IMPLAUSIBLE,
         found=f"{rejected.sentence().removeprefix(f'{fact.metric} ')}{many}",
-        fix=fix if unit is None else unit.question(seen.where),
+        fix=seen.once_a_trigger if in_batches else fix if unit is None else unit.question(seen.where),
     )
 
 
+def _idle_share(seen: _Seen) -> float:
+    """Return the share of the steps with a load in which nothing was done, of a job that counts in batches; else 0.
+
+    Counters of Spark's executors move with the end of a batch: where its trigger is longer than a rate reaches back,
+    nothing and too much is read by turns.
+    """
+    done, arrives = total_throughput(seen.window), seen.window.job_metric(metrics.WORKLOAD.name)
+    idle = done[np.isfinite(done) & (arrives > 0)] == 0.0
+    pauses = np.count_nonzero(np.diff(idle.astype(np.int8)) == 1)
+    return float(idle.mean()) if pauses >= PAUSES and idle.mean() >= LEAST_IDLE else 0.0
+
+
 def _doubted(seen: _Seen, fact: QueryFact) -> QueryFact:
-    """Return a fact with the doubt that its values are in another unit."""
+    """Return a fact with the doubt that its values are in another unit, or counted in batches."""
+    idle = _idle_share(seen) if fact.metric == metrics.THROUGHPUT.name else 0.0
+    if idle:
+        found = f"0 in {idle:.0%} of the steps in which records arrive"
+        return replace(fact, verdict=Verdict.DOUBTFUL, found=found, fix=seen.once_a_trigger)
     if fact.metric == metrics.UPTIME.name:
         paced = units.of_uptime(seen.window.times_s, seen.window.job_metric(fact.metric))
         if paced is not None:
