@@ -28,6 +28,7 @@ from perdix.cli import (
 )
 from perdix.cli.demo import command as demo
 from perdix.cli.ds2.command import ds2
+from perdix.cli.given_once import GivenOnce
 from perdix.cli.known_errors import known_errors
 from perdix.cli.output import UserError, run_guarded
 from perdix.cli.replay.command import replay
@@ -88,6 +89,8 @@ app.command("ds2")(ds2)
 app.command("operators")(operators.operators)
 app.command("doctor")(doctor.doctor)
 app.command("dev")(dev.dev)
+for command in app.registered_commands:
+    command.cls = GivenOnce
 
 
 def main() -> None:

@@ -555,6 +555,24 @@ def test_a_number_of_another_order_is_refused_with_what_is_possible(
     assert (answer.exit_code, f"Invalid value for '{words.split()[-2]}'" in answer.output) == (2, True), answer.output
 
 
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        ("train --job orders --job payments", "--job"),
+        ("doctor --no-spark --job orders --job payments", "--job"),
+        ("replay --policy static-3 --policies static-4", "--policy"),
+    ],
+)
+def test_no_job_and_no_policy_is_dropped_where_an_option_is_given_twice(
+    words: str, option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``perdix scan --job a --job b`` takes both, so somebody tries that elsewhere."""
+    monkeypatch.setenv("PERDIX_HOME", str(tmp_path / "home"))
+    answer = CliRunner().invoke(app, words.split(), env={"COLUMNS": "200"})
+    assert (answer.exit_code, f"{option} is given twice" in answer.output) == (2, True), answer.output
+    assert "given twice" not in CliRunner().invoke(app, ["scan", "nowhere", "--job", "a", "--job", "b"]).output
+
+
 def test_no_command_waits_for_what_others_need():
     """Each command, perdix --help, too, took half a second longer: the checks of doctor bring what policies need."""
     code = "import sys, perdix.cli.main; print(*{'scipy', 'sqlalchemy', 'perdix.policies'} & set(sys.modules))"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperGroup
 
+from perdix.cli.given_once import GivenOnce
 from perdix.cli.replay import hosts, job, operators
 from perdix.cli.replay.options import STDOUT
 
@@ -47,7 +48,7 @@ class ByKind(TyperGroup):
         return super().parse_args(ctx, of_kind(args))
 
 
-class JsonMayBeBare(TyperCommand):
+class JsonMayBeBare(GivenOnce):
     """``--json`` without a file means standard output, as with every other command."""
 
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:  # type: ignore[override]  # Typer's own Click
