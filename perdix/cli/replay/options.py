@@ -86,7 +86,7 @@ ForecasterOption = Annotated[
     str,
     _policies(
         "--forecaster",
-        help="Family that each replay fits on the way, or 'ensemble'; 'none': the fallback throughout.",
+        help="Family that each replay fits on the way, or 'ensemble'; 'none': no forecast (jobs: the fallback's).",
     ),
 ]
 MinimumOption = Annotated[int, _policies("--min", help="Fewest workers.", min=1)]
