@@ -55,7 +55,7 @@ def test_series_without_any_label_of_a_job_are_no_job():
 
 
 def test_a_server_that_refuses_one_engine_is_asked_for_the_others():
-    found = find_jobs(Server([{"job_name": "orders"}], refused="kafka_streams"), ALL, NOW_S, 7)
+    found = find_jobs(Server([{"job_name": "orders"}], refused="kafka_stream"), ALL, NOW_S, 7)
     assert [job.name for job in found.jobs] == ["orders"]
     assert "kafka-streams" in found.notes[0]
     assert "too many series" in found.notes[0]
