@@ -56,10 +56,11 @@ def restoring(what: str) -> Iterator[None]:
 
     def once(sign: int, _: FrameType | None) -> None:
         begun.append(sign)
-        if len(begun) == 1:
-            complaints.print(f"ending: {what}; a moment")
+        first = len(begun) == 1
+        with suppress(OSError):  # the terminal that was closed
+            complaints.print(f"ending: {what}; a moment" if first else "still ending; SIGKILL would leave it as it is")
+        if first:
             raise KeyboardInterrupt
-        complaints.print("still ending; SIGKILL would leave it as it is")
 
     with handled(ENDS, once):
         yield

@@ -1,11 +1,13 @@
 """Ctrl-C, SIGTERM and a closed terminal mean what they meant before, once a block that handled them has ended."""
 
+import errno
 import os
 import signal
 import threading
 
 import pytest
 
+from perdix.cli.output import complaints
 from perdix.cli.processes import ENDS, handled, interrupt, restoring, stopping
 
 pytestmark = pytest.mark.usefixtures("in_a_terminal")
@@ -80,3 +82,24 @@ def test_the_first_ends_and_those_that_follow_wait_for_what_is_restored(
     said = capsys.readouterr().err
     assert said.count("ending: the job gets its workers back; a moment") == 1
     assert said.count("still ending") == answered
+
+
+def test_a_terminal_that_is_gone_stops_no_restoring(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A write to it fails, and it is closed twice: the kernel and the shell each send SIGHUP."""
+    restored = []
+
+    def gone(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    def work() -> None:
+        with restoring("the job gets its workers back"):
+            try:
+                os.kill(os.getpid(), signal.SIGHUP)
+            finally:
+                os.kill(os.getpid(), signal.SIGHUP)
+                restored.append(True)
+
+    monkeypatch.setattr(complaints, "print", gone)
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert restored == [True]
