@@ -57,7 +57,7 @@ def restoring(what: str) -> Iterator[None]:
     def once(sign: int, _: FrameType | None) -> None:
         begun.append(sign)
         first = len(begun) == 1
-        with suppress(OSError):  # the terminal that was closed
+        with suppress(OSError, SystemExit):  # the terminal was closed; Rich ends who writes to a pipe that nobody reads
             complaints.print(f"ending: {what}; a moment" if first else "still ending; SIGKILL would leave it as it is")
         if first:
             raise KeyboardInterrupt

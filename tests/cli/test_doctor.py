@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
@@ -23,11 +24,13 @@ from perdix.cli.known_errors import known_errors
 from perdix.cli.main import app
 from perdix.cli.output import UserError, run_guarded
 from perdix.cli.twin_jobs import write_twin_jobs
+from perdix.control.champions import Champions
 from perdix.control.checkup.facts import JobCheckup, QueryFact, Verdict
 from perdix.control.clock import WallClock
 from perdix.control.job_files import stream_jobs
 from perdix.control.state.store import StateStore
 from perdix.models.registry import FORECAST, FleetVersion, TableGone
+from perdix.models.registry.fleet_table import Fleet, write_fleet
 from perdix.settings.home import Home
 from perdix.settings.stream_job import StreamJob
 from perdix.telemetry.spark.cluster import require_master
@@ -300,6 +303,20 @@ def test_a_champion_whose_table_is_gone_is_broken(tmp_path: Path, monkeypatch: p
     assert not found.ok
     assert f"{FORECAST}: {FORECAST} version 3 is not in" in found.found
     assert found.fix == "do as it says, or train anew: perdix train"
+
+
+def test_a_database_that_is_away_is_reported_and_not_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In an empty one nothing is champion: the loop, which holds on to what it has, would give every job up."""
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    home, table = Home(tmp_path), tmp_path / "champions" / FORECAST / "3.parquet"
+    table.parent.mkdir(parents=True)
+    digest = write_fleet(Fleet(pd.DataFrame({"job": ["ads"], "family": ["linear"], "state": ["{}"]})), table)
+    table.with_name("good.json").write_text(json.dumps({"version": 3, "sha256": digest}))
+    (found,) = doctor._mlflow(home, stream_jobs(home))
+    assert not found.ok
+    assert "mlflow.db is not there; restore it" in found.found
+    assert not (tmp_path / "mlflow.db").exists()
+    assert Champions(home.champions, None).fleet(FORECAST).version == 3
 
 
 def test_how_long_ago_the_newest_tick_was_is_said(tmp_path: Path) -> None:

@@ -84,12 +84,15 @@ def test_the_first_ends_and_those_that_follow_wait_for_what_is_restored(
     assert said.count("still ending") == answered
 
 
-def test_a_terminal_that_is_gone_stops_no_restoring(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A write to it fails, and it is closed twice: the kernel and the shell each send SIGHUP."""
+@pytest.mark.parametrize("error", [OSError(errno.EIO, "Input/output error"), SystemExit(1)])
+def test_a_terminal_or_pipe_that_is_gone_stops_no_restoring(
+    monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    """A terminal is closed twice: the kernel and the shell each send SIGHUP. Ctrl-C ends ``tee``, too."""
     restored = []
 
     def gone(*_: object) -> None:
-        raise OSError(errno.EIO, "Input/output error")
+        raise error
 
     def work() -> None:
         with restoring("the job gets its workers back"):
