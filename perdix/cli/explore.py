@@ -166,13 +166,19 @@ def _champion(job: str) -> tuple[Forecaster | None, int, str]:
 
 def why_no_champion(job: str) -> str:
     """Return in a sentence why a job has no champion forecaster: what its newest training said, if there was one."""
+    from perdix.assets.kept_answers import why_not_promoted
     from perdix.assets.training.record import NEVER_TRAINED, read_gated
     from perdix.models.registry import FORECAST
 
-    (trained,) = read_gated(home().trainings / FORECAST, [job])
+    folder = home().trainings / FORECAST
+    (trained,) = read_gated(folder, [job])
     if trained.error == NEVER_TRAINED:
         return f"no champion for {job}: it has never been trained; run perdix train --job {job}"
-    if trained.promoted or trained.result.get("challenged"):
+    challenged = trained.result.get("challenged")
+    if trained.promoted and not challenged and why_not_promoted(folder, job, trained.digest) is None:
+        late = "its newest training is not registered in MLflow yet; where its run has ended"
+        return f"no champion for {job}: {late}, run perdix train --job {job}"
+    if trained.promoted or challenged:
         gone = "the one that its newest training knew is no champion in MLflow any more"
         return f"no champion for {job}: {gone}; make it one again, or run perdix train --job {job}"
     return f"no champion for {job}: {trained.why}"

@@ -21,7 +21,8 @@ from rich.text import Text
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from perdix.assets.kept_answers import Kept
+from perdix.assets.kept_answers import Kept, note_promoted
+from perdix.assets.training.record import iterate_trained
 from perdix.cli.explore import why_no_champion
 from perdix.cli.known_errors import known_errors
 from perdix.cli.main import app
@@ -107,8 +108,24 @@ def test_a_champion_whose_alias_or_version_was_removed_is_reported_as_that(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gate: dict[str, object], why: str
 ) -> None:
     monkeypatch.setenv("PERDIX_HOME", str(tmp_path))
-    Kept(Home(tmp_path).trainings / FORECAST, "run").write("ads", {"result": {"state": "{}", **gate}})
+    folder = Home(tmp_path).trainings / FORECAST
+    Kept(folder, "run").write("ads", {"result": {"state": "{}", **gate}})
+    if gate["promote"]:
+        note_promoted(folder, "ads", next(iterate_trained(folder, ["ads"])).digest)
     assert why_no_champion("ads").startswith(f"no champion for ads: {why}")
+
+
+def test_a_first_model_that_has_not_been_through_the_gate_was_not_taken_away(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A training of many jobs still runs, or its last step failed, as MLflow did not answer."""
+    monkeypatch.setenv("PERDIX_HOME", str(tmp_path))
+    gate = {"promote": True, "verdict": "linear is the first champion", "challenged": None}
+    Kept(Home(tmp_path).trainings / FORECAST, "run").write("ads", {"result": {"state": "{}", **gate}})
+    assert why_no_champion("ads") == (
+        "no champion for ads: its newest training is not registered in MLflow yet; where its run has ended, run "
+        "perdix train --job ads"
+    )
 
 
 @pytest.fixture(scope="module")
