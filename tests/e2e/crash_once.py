@@ -16,7 +16,8 @@ from pathlib import Path
 
 from perdix.control.clock import WallClock
 from perdix.control.controller import run
-from perdix.control.live import live_io, stream_jobs
+from perdix.control.job_files import stream_jobs
+from perdix.control.live import live_io
 from perdix.settings.home import Home
 from perdix.settings.product import ControlSettings
 from perdix.settings.stream_job import StreamJob
