@@ -174,7 +174,9 @@ def test_people_get_tables(files: list[str]) -> None:
 def test_what_a_user_gets_wrong_is_said_in_one_sentence(
     files: list[str], change: list[str], words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run_guarded(lambda: app([*files, *change], standalone_mode=False), known_errors) == 2
+    given = dict(zip(files[1::2], files[2::2], strict=True)) | {change[0]: change[1]}
+    words_of = [word for option in given.items() for word in option]
+    assert run_guarded(lambda: app(["ds2", *words_of], standalone_mode=False), known_errors) == 2
     said = capsys.readouterr().err
     assert words in " ".join(said.split())
     assert "Traceback" not in said
@@ -203,8 +205,9 @@ def test_files_that_do_not_fit_are_said_so(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    other = ["--topology", write(tmp_path / "other.csv", *topology), "--curves", write(tmp_path / "c.json", curves)]
-    assert run_guarded(lambda: app([*files, *other], standalone_mode=False), known_errors) == 2
+    write(Path(files[2]), *topology)
+    curved = ["--curves", write(tmp_path / "c.json", curves)]
+    assert run_guarded(lambda: app([*files, *curved], standalone_mode=False), known_errors) == 2
     assert words in " ".join(capsys.readouterr().err.split())
 
 
