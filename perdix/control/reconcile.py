@@ -256,7 +256,7 @@ class Reconciler:
     def _set_back(self, running: Running, asked: str) -> str:
         now = self.in_words(running.requested or 0, running.requested_mix)
         others = "does something else set it, as an HPA, KEDA, GitOps or an operator?"
-        return f"the target was asked for {asked}, and asks for {now} again; {others}"
+        return f"the target was asked for {asked}, and asks for {now} now; {others}"
 
     def _waited_s(self, entry: Entry) -> float:
         """Return for how long a rescale was seen to go on; while nobody looked it may have ended, and another begun."""

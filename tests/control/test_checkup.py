@@ -290,8 +290,24 @@ def test_counters_that_move_once_a_trigger_are_told_from_another_unit(cpu: float
     source = PrometheusSource(url=server.url, selector={"app": "clicks"}, scrape_interval_s=SCRAPED_S)
     found = checked(StreamJob(name="clicks", engine="spark-structured-streaming", prometheus=source))
     server.close()
-    longer = "Where that is longer than 240 s, set prometheus.scrape_interval_s to a quarter of it"
+    longer = "Where that is longer than 180 s, set prometheus.scrape_interval_s to a third of it"
     assert fact(found, metric).fix == f"is it counted once a trigger? {longer}"
+
+
+def test_a_flink_job_that_starts_again_and_again_is_not_asked_for_its_trigger() -> None:
+    minutes = np.arange(90)
+    source = {"job_name": "clicks", "tm_id": "1", "operator_name": "Source: clicks"}
+    raw = [
+        ("kafka_server_brokertopicmetrics_messagesin_total", {"topic": "clicks"}, 60.0 * SCRAPED_S * minutes),
+        ("flink_taskmanager_job_task_operator_numRecordsIn", source, 60.0 * SCRAPED_S * (minutes // 10 * 10)),
+    ]
+    server = RawPrometheus(NOW_S, raw)
+    asked = PrometheusSource(
+        url=server.url, selector={"job_name": "clicks", "topic": "clicks"}, scrape_interval_s=SCRAPED_S
+    )
+    found = checked(StreamJob(name="clicks", prometheus=asked))
+    server.close()
+    assert "trigger" not in fact(found, "throughput_per_s").fix
 
 
 def test_a_selector_that_matches_two_jobs_names_the_label_that_tells_them_apart(face: PrometheusFace) -> None:

@@ -162,7 +162,7 @@ def test_what_flink_accepted_and_forgot_is_asked_for_again_with_the_same_key(sto
     loop = looking(job, ds2(), carry_out=acting(job, store).carry_out)
     assert next(loop).done
     problem = next(loop).problem
-    assert problem.startswith("the target was asked for count at 6, and asks for count at 1, source at 2 again")
+    assert problem.startswith("the target was asked for count at 6, and asks for count at 1, source at 2 now")
     assert problem.endswith("asked again later")
     job.obeys = True
     list(islice(loop, 4))

@@ -31,6 +31,7 @@ SUMMED = frozenset({metrics.THROUGHPUT.name, metrics.WORKLOAD.name, metrics.LAG.
 NOT_SCRAPED = "look at Prometheus' targets page: is each worker scraped?"
 CLOCK_AHEAD = "a clock is ahead: compare this machine's time with the server's"
 ONE_OF_THEM = "scrape it once, or choose one of them by that label in prometheus.selector"
+BATCHES: Final = "spark-structured-streaming"  # the engine that counts in batches
 # Pauses within the hour, and the share of its steps in them, from which a throughput is counted in batches
 PAUSES: Final = 4
 LEAST_IDLE: Final = 0.2
@@ -68,8 +69,9 @@ class _Seen:
 
     @property
     def once_a_trigger(self) -> str:
-        longer = f"Where that is longer than {self.server.window_s:.0f} s"
-        return f"is it counted once a trigger? {longer}, set prometheus.scrape_interval_s to a quarter of it"
+        # A rate sees from its first sample to its last: one interval less than the four that it is asked over.
+        longer = f"Where that is longer than {0.75 * self.server.window_s:.0f} s"
+        return f"is it counted once a trigger? {longer}, set prometheus.scrape_interval_s to a third of it"
 
 
 def judged(
@@ -222,8 +224,10 @@ def _idle_share(seen: _Seen) -> float:
     """Return the share of the steps with a load in which nothing was done, of a job that counts in batches; else 0.
 
     Counters of Spark's executors move with the end of a batch: where its trigger is longer than a rate reaches back,
-    nothing and too much is read by turns.
+    nothing and too much is read by turns. A job of another engine that often does nothing may rather restart.
     """
+    if seen.server.queries.engine != BATCHES:
+        return 0.0
     done, arrives = total_throughput(seen.window), seen.window.job_metric(metrics.WORKLOAD.name)
     idle = done[np.isfinite(done) & (arrives > 0)] == 0.0
     pauses = np.count_nonzero(np.diff(idle.astype(np.int8)) == 1)

@@ -109,7 +109,7 @@ def test_a_number_that_something_sets_back_is_reported_with_who_may_do_so(loop):
     wanted = rig.minutes(1)[-1].decision.scale_out
     resource.replicas, resource.generation = 2, resource.generation + 1
     sentence = rig.minutes(1)[-1].sentence
-    assert f"the target was asked for {wanted} workers, and asks for 2 workers again" in sentence
+    assert f"the target was asked for {wanted} workers, and asks for 2 workers now" in sentence
     assert "an HPA, KEDA, GitOps or an operator" in sentence
 
 
