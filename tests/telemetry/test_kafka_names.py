@@ -16,6 +16,7 @@ CLIENT = "kafka_consumer_consumer_fetch_manager_metrics_records"
 BROKER = "kafka_server_brokertopicmetrics"
 EXPORTER = ["_total", ""]  # the JMX exporter 0.x; 1.0 to 1.5, which cut that from whatever is no declared counter
 WORKER_PER_S = 60.0
+OVER_A_RANGE = ("workload_per_s", "throughput_per_s", "memory_ratio")
 
 
 def counted(per_s):
@@ -38,6 +39,12 @@ def consumers(app, topics, suffix="_total", lag=30.0):
 def brokers(topic, suffix="_total", name="messagesin"):
     series = f"{BROKER}_{name}{suffix}"
     return [(series, {"topic": topic, "instance": f"kafka-{k}:9404"}, counted(WORKER_PER_S)) for k in range(2)]
+
+
+def heap(name):
+    place = {"app": "pay", "instance": "pay-0:9404", "area": "heap"}
+    values = {"used": 300.0, "max": 900.0}
+    return [(name.format(of), place, np.full(MINUTES, megabytes)) for of, megabytes in values.items()]
 
 
 def read(raw, *selectors):
@@ -66,6 +73,29 @@ WHOLE = {"workload_per_s": 120.0, "throughput_per_s": 120.0, "consumer_lag_recor
 def test_counters_are_read_by_the_names_of_either_jmx_exporter(suffix, name):
     raw = [*consumers("pay", ["orders"], suffix), *brokers("orders", suffix, name)]
     assert read(raw, {"app": "pay", "topic": "orders"}) == [WHOLE]
+
+
+def of_the_upgrade(before, after):
+    """The series of both names: the former ends, and the latter begins, ten minutes before the end."""
+    minutes = np.arange(MINUTES)
+    halves = [(before, minutes < MINUTES - 10), (after, minutes >= MINUTES - 10)]
+    return [(name, labels, np.where(there, values, np.nan)) for raw, there in halves for name, labels, values in raw]
+
+
+@pytest.mark.parametrize("selector", [{"app": "pay", "topic": "orders"}, {"app": "pay"}], ids=["of a topic", "of all"])
+def test_hours_in_which_an_exporter_was_upgraded_are_read_with_it(selector):
+    """A scan's means over an hour meet both names of a counter, whose other labels are the same."""
+    before, after = ([*consumers("pay", ["orders"], suffix), *brokers("orders", suffix)] for suffix in EXPORTER)
+    before += heap("jvm_memory_bytes_{}")
+    after += heap("jvm_memory_{}_bytes")
+    server = RawPrometheus(NOW_S, of_the_upgrade(before, after))
+    with Prometheus(HttpAccess(url=server.url)) as client:
+        queries = load_queries("kafka-streams")
+        wanted = [name for name in queries.metrics(selector) if name in OVER_A_RANGE]
+        pulled = client.pull(queries, selector, NOW_S, NOW_S, 60.0, metrics=wanted, scrape_interval_s=900.0)
+        warned = client.drain_warnings()
+    server.close()
+    assert (warned, {series.metric for series in pulled}) == ((), set(wanted))
 
 
 @pytest.mark.parametrize("topics", [["shop_orders"], ["shop.orders", "shop_orders"]], ids=["up to 4.0", "from 4.1 on"])

@@ -46,6 +46,20 @@ def test_a_job_is_found_and_read_by_the_names_of_either_jmx_exporter(rate, count
     assert {series.metric: series.values[-1] for series in pulled} == dict(zip(wanted, (60.0, 60.0, 0.5), strict=True))
 
 
+def test_a_driver_that_is_scraped_on_its_page_and_by_the_jmx_exporter_counts_once():
+    """The Kubernetes operator exports the driver by default, beside the page that the executors' slots are read of."""
+    page, exporter = {**JOB, "instance": "driver:4040"}, {**JOB, "instance": "driver:8090", "query_name": "q"}
+    raw = [
+        ("metrics_spark_1_driver_spark_streaming_q_inputRate_total_Value", page, np.full(20, 60.0)),
+        (f"{RATE}_total", exporter, np.full(20, 60.0)),
+    ]
+    queries, server = load_queries("spark-structured-streaming"), RawPrometheus(NOW_S, raw)
+    with Prometheus(HttpAccess(url=server.url)) as client:
+        (workload,) = client.pull(queries, JOB, NOW_S, NOW_S, 60.0, metrics=("workload_per_s",))
+    server.close()
+    assert list(workload.values) == [60.0]
+
+
 @pytest.mark.parametrize(("rate", "counter"), NAMES)
 def test_dumps_are_read_by_the_same_names(rate, counter):
     names = load_series_map()
