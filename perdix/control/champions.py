@@ -175,15 +175,16 @@ class Champions:
             yield f"{why} ({of_each})" if len(models) > 1 else self.fault(next(iter(models)))
 
     def _newest(self, registry: ChampionRegistry, name: str, believed: FleetChampions) -> FleetChampions:
+        good_file = self._folder / name / GOOD_FILE
         try:
             current = registry.current_version(name)
         except NoDatabase:
-            if believed.version:
+            if believed.version or good_file.exists():
                 raise
             current = None  # no training has made it yet
         if current is None:
             # An alias that was taken away is an operator's word: nothing is champion.
-            (self._folder / name / GOOD_FILE).unlink(missing_ok=True)
+            good_file.unlink(missing_ok=True)
             return FleetChampions(name)
         if (current.version, current.digest) == (believed.version, believed.digest):
             return believed
@@ -192,7 +193,7 @@ class Champions:
             registry.download(name, current.version, path)
         fleet = _read(name, current.version, path, current.digest)
         good = orjson.dumps({"version": current.version, "sha256": current.digest})
-        write_whole(self._folder / name / GOOD_FILE, good)
+        write_whole(good_file, good)
         self._remove_old(name, {current.version, believed.version})
         return fleet
 
