@@ -103,6 +103,27 @@ def test_a_label_that_series_lack_is_to_be_left_out(face: PrometheusFace) -> Non
     assert fact(found, "throughput_per_s").fix == "its series have no label 'team': take it out of prometheus.selector"
 
 
+@pytest.mark.parametrize(
+    ("topic", "read_as", "named"),
+    [("shop.orders", "shop_orders", "'shop_orders' (a '_' may be a '.')"), ("orders", "orders", "'orders'")],
+)
+def test_a_topic_is_not_named_as_kafkas_consumers_write_it(topic: str, read_as: str, named: str) -> None:
+    """They report shop.orders as shop_orders; job files have what the brokers call it."""
+    minutes = SCRAPED_S * np.arange(90)
+    consumer = {"app": "pay", "instance": "pay-0:9404", "client_id": "pay-0-StreamThread-1-consumer"}
+    raw = [
+        ("kafka_server_brokertopicmetrics_messagesin_total", {"topic": topic}, 60.0 * minutes),
+        ("kafka_consumer_fetch_manager_records_consumed_total", {**consumer, "topic": read_as}, 60.0 * minutes),
+    ]
+    server, wrong = RawPrometheus(NOW_S, raw), topic.replace("ord", "rod")
+    source = PrometheusSource(url=server.url, selector={"app": "pay", "topic": wrong}, scrape_interval_s=SCRAPED_S)
+    found = checked(StreamJob(name="pay", engine="kafka-streams", prometheus=source))
+    server.close()
+    setting = f"no series has topic '{wrong}': set prometheus.selector.topic to"
+    assert fact(found, "workload_per_s").fix == f"{setting} '{topic}'"
+    assert fact(found, "throughput_per_s").fix == f"{setting} {named}"
+
+
 def test_the_topic_of_another_job_contradicts_the_throughput_and_the_right_one_is_named(face: PrometheusFace) -> None:
     found = checked(a_job(face, topic="traffic"))
     assert not found.ok

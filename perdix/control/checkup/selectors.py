@@ -71,7 +71,8 @@ def wrong_label(server: Server, metric: str, selector: Mapping[str, str]) -> str
             for labels, _ in server.series(queries.for_each_of(label, metric, selector, server.window_s))
         }
         if values:
-            return _mismatch(label, kept[label], sorted(filter(None, values)))
+            wrong = f"no series has {label} '{selector[label]}'"
+            return f"{wrong}{_instead(label, kept[label], sorted(filter(None, values)), label in text.underscored)}"
         rest = {name: value for name, value in kept.items() if name != label}
         if label not in text.needs and rest and server.series(queries.rendered(text, rest, server.window_s)):
             return f"its series have no label '{label}': take it out of prometheus.selector"
@@ -120,12 +121,14 @@ def fitting_topic(server: Server, consumed_per_s: float, present: str) -> str:
     return fitting.pop() if len(fitting) == 1 else ""
 
 
-def _mismatch(label: str, value: str, values: Sequence[str]) -> str:
+def _instead(label: str, value: str, values: Sequence[str], underscored: bool) -> str:
+    """Return what a label is to be set to; ``underscored``: its series have each '.' of its values as '_'."""
     close = difflib.get_close_matches(value, values, n=1)
-    wrong = f"no series has {label} '{value}'"
     if not values:  # the query does not name the label
-        return f"{wrong}: correct prometheus.selector.{label}"
+        return f": correct prometheus.selector.{label}"
     if close or len(values) == 1:
-        return f"{wrong}: set prometheus.selector.{label} to '{(close or values)[0]}'"
+        nearest = (close or values)[0]
+        dots = " (a '_' may be a '.')" if underscored and "_" in nearest else ""
+        return f": set prometheus.selector.{label} to '{nearest}'{dots}"
     more = f" and {len(values) - LISTED} more" if len(values) > LISTED else ""
-    return f"{wrong}; there are {', '.join(values[:LISTED])}{more}: correct prometheus.selector.{label}"
+    return f"; there are {', '.join(values[:LISTED])}{more}: correct prometheus.selector.{label}"
