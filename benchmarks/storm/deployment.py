@@ -74,6 +74,7 @@ class Deployment:
     _done: set[Fault] = field(default_factory=set)
     keys: dict[str, int] = field(default_factory=dict)
     checkpoints: int = 0  # that were asked for
+    _late: list[tuple[float, Change[int]]] = field(default_factory=list)  # accepted, and when it is carried out
 
     def __post_init__(self) -> None:
         parameters = self.place.parameters()
@@ -92,11 +93,13 @@ class Deployment:
         """Let the twin live up to now, and let the cluster deliver what it can."""
         while self.twin.now_s + STEP_S <= now_s:
             self._once(now_s)
+            self._carry_out_until(self.twin.now_s)
             self._deliver()
             self._curse()
             whole_s = int(now_s - self.twin.now_s) // STEP_S * STEP_S
             self.twin.step(min(whole_s, BURST_S if self._cursed is not None else whole_s))
         self._once(now_s)
+        self._carry_out_until(now_s)
         self._deliver()
         if len(self.twin.history) > 4 * 720:
             self.twin.history.discard_before(self.twin.now_s - 7_200)
@@ -111,7 +114,16 @@ class Deployment:
         self.catch_up(now_s)
         if self.active("forgotten write") is not None:
             return
-        self._wanted(scale_out, by, decision_id)
+        late = self.active("late write")
+        self._late.append((now_s + (0.0 if late is None else 60.0 * late.amount), Change(scale_out, by, decision_id)))
+        self._carry_out_until(now_s)
+
+    def _carry_out_until(self, now_s: float) -> None:
+        """Carry out what was accepted, in its order, up to the last that is due."""
+        due = max((at for at, (due_s, _) in enumerate(self._late, 1) if due_s <= now_s), default=0)
+        for _, change in self._late[:due]:
+            self._wanted(change.to, change.by, change.decision_id)
+        del self._late[:due]
 
     def _wanted(self, scale_out: int, by: str = "", decision_id: str = "") -> None:
         if scale_out != self.asked:

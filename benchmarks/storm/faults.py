@@ -13,7 +13,8 @@ from perdix.telemetry import metrics
 
 ODD_ANSWERS = ("huge", "vector", "nothing", "no labels", "no value", "words", "late", "never")  # of a Prometheus
 UNREACHABLE = "unreachable"  # of a Prometheus, as ``what`` of a fault
-ODD_AND_WELL = ("page of JSON", "twice", "warned")
+REPLICA = "other replica"  # a pair of Prometheus, of which each question reaches either
+ODD_AND_WELL = ("page of JSON", "twice", "warned", "other order", REPLICA)
 STATES = {"nothing": "{}", "null": "null", "number": "1e999", "surrogate": '"\\ud800"'}  # of champions of no use
 Draw = Callable[[np.random.Generator], tuple[float, str]]
 
@@ -47,8 +48,8 @@ class Fault:
 
     @property
     def gone_min(self) -> float:
-        """When nothing of it is left: a controller that stands still at its end does so for its time."""
-        stands_min = {"pause": self.minutes, **dict.fromkeys(ASLEEP, ASLEEP_S / 60.0)}
+        """When nothing of it is left: who stands still at its end, and a write that waits then, take their time."""
+        stands_min = {"pause": self.minutes, "late write": self.amount, **dict.fromkeys(ASLEEP, ASLEEP_S / 60.0)}
         return self.end_min + stands_min.get(self.kind, 0.0)
 
 
@@ -94,6 +95,7 @@ KINDS: Mapping[str, Kind] = {
     "slow": Kind("target", 8, _amount(1.0, 3.0, 4.5), takes_time=True),
     "stale read": Kind("target", 8, _amount(1, 2, 5)),
     "forgotten write": Kind("target", 10, _none),
+    "late write": Kind("target", 20, _amount(1, 3, 6)),
     "absurd read": Kind("target", 6, _amount(0, -1, 2, 1_000_000, 10.0**30)),
     "bad checkpoint": Kind("target", 15, _what("fails", "forgotten", "refused", "hidden", *BAD_ANSWERS), harmless=True),
     "slow checkpoint": Kind("target", 15, _none, takes_time=True, harmless=True),

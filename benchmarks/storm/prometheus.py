@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -21,7 +22,7 @@ import orjson
 from benchmarks.storm.answers import GARBAGE
 from benchmarks.storm.climate import SHARED
 from benchmarks.storm.deployment import Deployment
-from benchmarks.storm.faults import KINDS, UNREACHABLE, Fault
+from benchmarks.storm.faults import KINDS, REPLICA, UNREACHABLE, Fault
 from benchmarks.storm.network import HEADERS, RefusedError, Request, Response, SilenceError
 from benchmarks.storm.scrapes import SCRAPING, Scrapes, through
 from perdix.control.sources import LiveSource, Reading, SourceError, connected
@@ -55,6 +56,7 @@ class Scraped(LivingTwin):
     deployments: Mapping[str, Deployment]
     faults: Faults
     true_s: Callable[[], float]
+    behind_s: float = 0.0  # how long ago the newest of its scrapes may be
     _read: dict[str, tuple[tuple[Any, ...], float, Mapping[str, Sequence[Series]]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -68,7 +70,8 @@ class Scraped(LivingTwin):
             every = self._of(name, from_s)
             asked = chain.from_iterable(every.values()) if metric is None else every.get(metric, ())
             found += [series for series in asked if meant(matchers, series.metric, series.labels)]
-        return [kept for series in found for kept in _until(series, to_s)]
+        until_s = min(to_s, self.true_s() - self.behind_s) if self.behind_s else to_s
+        return [kept for series in found for kept in _until(series, until_s)]
 
     def _of(self, name: str, from_s: float) -> Mapping[str, Sequence[Series]]:
         """Return the series of one job by metric."""
@@ -111,10 +114,13 @@ class PrometheusServer:
         asked = dict(parse_qsl(request.query))
         jobs = [name for name in self.scraped.deployments if name in asked.get("query", "")]
         shared = request.host == SHARED
-        with np.errstate(invalid="ignore", over="ignore"):
-            status, document = query_range(self.scraped, asked)
-        right = Response(status, orjson.dumps(document), dict(HEADERS))
         faults = [fault for name in jobs for fault, _ in self.scraped.faults(name)]
+        either = any(fault.what == REPLICA for fault in faults)
+        other = either and zlib.crc32(request.query.encode()) % 2 == 1
+        scraped = replace(self.scraped, behind_s=SCRAPING.interval_s) if other else self.scraped
+        with np.errstate(invalid="ignore", over="ignore"):
+            status, document = query_range(scraped, asked)
+        right = Response(status, orjson.dumps(document), dict(HEADERS))
         for fault in sorted(
             faults, key=lambda fault: KINDS[fault.kind].harmless
         ):  # odd words come after all that is worse
@@ -172,6 +178,8 @@ def odd(what: str, right: Response) -> Response:
     result = document["data"]["result"] or []
     if what == "twice":
         document["data"]["result"] = [*result, *result]
+    if what == "other order":
+        document["data"]["result"] = result[::-1]
     if what in _ODD_ROWS:
         for row in result:
             row.update(_ODD_ROWS[what](row["values"]))

@@ -9,7 +9,10 @@ from benchmarks.storm.climate import MINUTE_S, START_S
 from benchmarks.storm.faults import KINDS, Fault
 
 LYING = frozenset(
-    {"stale read", "absurd read", "forgotten write", "garbage", "lost answer", "never settles", "forgets", "by hand"}
+    {
+        *("stale read", "absurd read", "forgotten write", "late write", "garbage", "lost answer", "never settles"),
+        *("forgets", "by hand"),
+    }
 )
 
 

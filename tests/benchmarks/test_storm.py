@@ -16,7 +16,7 @@ from benchmarks.storm.climate import END_MIN, IDLE_MIN, START_S, STEADY, STORM_M
 from benchmarks.storm.crashes import crashes
 from benchmarks.storm.disk import Disk
 from benchmarks.storm.episodes import Episode, Player, episode
-from benchmarks.storm.faults import ODD_ANSWERS, UNREACHABLE, Fault
+from benchmarks.storm.faults import ODD_ANSWERS, REPLICA, UNREACHABLE, Fault
 from benchmarks.storm.flink_face import CHECKPOINTS
 from benchmarks.storm.network import Request, Response, simulated
 from benchmarks.storm.oracles.judge import Violation
@@ -24,6 +24,7 @@ from benchmarks.storm.oracles.rest import HEALED_MIN
 from benchmarks.storm.planted import PLANTS
 from benchmarks.storm.pods import Pods
 from benchmarks.storm.prometheus import connected_in
+from benchmarks.storm.scrapes import SCRAPING
 from benchmarks.storm.servers import Servers
 from benchmarks.storm.soak import EVERY, FLAT_MIB, steady
 from benchmarks.storm.weather import quiet_since
@@ -395,6 +396,35 @@ def test_a_query_that_is_refused_shows_nothing_of_its_metric(metric: Metric, tmp
     window = found["job-0"].window
     assert window.missing(metric.name).all()
     assert not window.missing((WORKLOAD if metric is CPU else CPU).name).all()
+
+
+def test_of_a_pair_of_prometheus_each_question_reaches_either(tmp_path: Path):
+    fault = Fault("prometheus oddity", "job-0", 0, 20, what=REPLICA)
+    world = World(places(12, tmp_path), (fault,), tmp_path)
+    world.weather.now_s = START_S + 600.0
+    (job, _) = world.hosts.files.jobs
+    ends_s = set()
+    with simulated(world.prometheus.answer):
+        source = connected_in(lambda _: None)(job.prometheus)
+        for back_s in range(8):
+            begins_s = world.weather.now_s - 60.0 - back_s
+            asked = "flink_taskmanager_job_task_operator_pendingRecords{job_name='job-0'}"
+            found = source.query_range(asked, begins_s, world.weather.now_s, 1.0, lookback_s=1.0)
+            ends_s |= {world.weather.now_s - series.times_ms[-1] / 1_000.0 for series in found}
+    assert len(ends_s) == 2
+    assert max(ends_s) - min(ends_s) == pytest.approx(SCRAPING.interval_s, abs=1.0)
+
+
+def test_what_a_target_accepts_is_carried_out_minutes_later_in_its_order(tmp_path: Path):
+    world = World(places(2, tmp_path), (Fault("late write", "job-0", 0, 10, 3.0),), tmp_path)
+    world.weather.now_s = START_S + 60.0
+    job = world.deployments["job-0"]
+    before = job.asked
+    for scale_out in (before + 1, before + 2):
+        job.ask(world.weather.now_s, scale_out, "c0", str(scale_out))
+    assert job.reported(world.weather.now_s + 179.0).asked == before
+    job.catch_up(world.weather.now_s + 180.0)
+    assert [change.to for change in job.changes] == [before + 1, before + 2]
 
 
 def test_an_answer_in_odd_words_hides_no_server_that_cannot_be_reached(tmp_path: Path):
