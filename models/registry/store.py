@@ -35,11 +35,14 @@ def prepare(home: Home, ui_url: str | None = None) -> Registry:
 
     Safe when several processes start at once: MLflow's migrations race, so they run under a file lock.
 
-    Raises ``RegistryUnavailable`` when the database or the server cannot be used.
+    Raises ``RegistryUnavailable`` when the database or the server cannot be used, and as such ``NoDatabase`` where a
+    SQLite's file is not there and the loop has champions from it: in an empty one nothing is champion.
     """
     home.make()
     registry = Registry(home.mlflow_url, home.mlflow_artifacts, ui_url=ui_url or Registry.ui_url)
     with _locked(home.root / "mlflow.lock"):
+        if home.has_champions:
+            registry.require_database(f"to begin without champions, remove {home.champions}")
         registry.prepare()
     return registry
 
@@ -71,6 +74,13 @@ class Registry:
             client = tracking.client(self.tracking_uri)
             for name in FLEET_MODELS:
                 _show_columns(client, self._experiment_id(client, name), DECIDING[name])
+
+    def require_database(self, or_else: str = "") -> None:
+        """Raise ``NoDatabase`` where a SQLite's file is not there; ``or_else`` is what may be done beside the usual."""
+        database = tracking.sqlite_file(self.tracking_uri)
+        if database is not None and not database.exists():
+            fix = "; ".join(filter(None, ["restore it or fix MLFLOW_TRACKING_URI", or_else]))
+            raise NoDatabase(f"MLflow's database {database} is not there; {fix}")
 
     def publish(self, publication: Publication) -> Published:
         """Record a training and register its fleet with the alias ``challenger``; the oldest versions are removed.
@@ -191,10 +201,7 @@ class Registry:
 
         Raises ``RegistryUnavailable``, and as such ``NoDatabase`` where a SQLite's file is not there.
         """
-        database = tracking.sqlite_file(self.tracking_uri)
-        if database is not None and not database.exists():  # to connect would make it: 4 s that the loop does not have
-            fix = "restore it, fix MLFLOW_TRACKING_URI, or train anew: perdix train"
-            raise NoDatabase(f"MLflow's database {database} is not there; {fix}")
+        self.require_database()  # to connect would make it: 4 s that the loop does not have
         try:
             with tracking.reached(self.tracking_uri, f"reading alias '{alias}' of {name}"):
                 found = tracking.client(self.tracking_uri).get_model_version_by_alias(name, alias)

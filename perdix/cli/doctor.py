@@ -137,12 +137,9 @@ def _state(home: Home, _: JobFiles) -> Iterator[Finding]:
 def _mlflow(home: Home, _: JobFiles) -> Iterator[Finding]:
     from perdix.control.champions import Champions
     from perdix.control.clock import WallClock
-    from perdix.models.registry import FLEET_MODELS, FORECAST, NoDatabase, Registry, RegistryError, prepare
+    from perdix.models.registry import FLEET_MODELS, NoDatabase, RegistryError, prepare
 
-    cached = Champions(home.champions, None)
     try:
-        if any(cached.fleet(name).version for name in FLEET_MODELS):  # in a database made anew nothing is champion
-            Registry(home.mlflow_url, home.mlflow_artifacts).current_version(FORECAST)
         registry = prepare(home)
         champions = {name: registry.current_version(name) for name in FLEET_MODELS}
     except NoDatabase as error:

@@ -25,9 +25,9 @@ from perdix.models.registry import (
     StoreAway,
 )
 from perdix.models.registry.fleet_table import VERSION, Fleet, is_whole, read_fleet
+from perdix.settings.home import GOOD_CHAMPION
 from perdix.telemetry.partitions import digest_of
 
-GOOD_FILE = "good.json"
 TABLES_KEPT = 10  # of each model, the newest: a training that runs may still read the one that was champion before
 NO_CHAMPION = "no champion: fallback"
 RETRY_S = 60.0
@@ -175,16 +175,16 @@ class Champions:
             yield f"{why} ({of_each})" if len(models) > 1 else self.fault(next(iter(models)))
 
     def _newest(self, registry: ChampionRegistry, name: str, believed: FleetChampions) -> FleetChampions:
-        good_file = self._folder / name / GOOD_FILE
+        good = self._folder / name / GOOD_CHAMPION
         try:
             current = registry.current_version(name)
         except NoDatabase:
-            if believed.version or good_file.exists():
+            if believed.version or good.exists():  # a damaged one was trained, too
                 raise
             current = None  # no training has made it yet
         if current is None:
             # An alias that was taken away is an operator's word: nothing is champion.
-            good_file.unlink(missing_ok=True)
+            good.unlink(missing_ok=True)
             return FleetChampions(name)
         if (current.version, current.digest) == (believed.version, believed.digest):
             return believed
@@ -192,8 +192,7 @@ class Champions:
         if not is_whole(path, current.digest):
             registry.download(name, current.version, path)
         fleet = _read(name, current.version, path, current.digest)
-        good = orjson.dumps({"version": current.version, "sha256": current.digest})
-        write_whole(good_file, good)
+        write_whole(good, orjson.dumps({"version": current.version, "sha256": current.digest}))
         self._remove_old(name, {current.version, believed.version})
         return fleet
 
@@ -204,7 +203,7 @@ class Champions:
             self._path(name, version).unlink(missing_ok=True)
 
     def _last_good(self, name: str) -> FleetChampions | None:
-        file = self._folder / name / GOOD_FILE
+        file = self._folder / name / GOOD_CHAMPION
         try:
             good = orjson.loads(file.read_bytes())
             version, digest = int(good["version"]), str(good["sha256"])

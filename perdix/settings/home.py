@@ -24,6 +24,7 @@ DOCS = (PACKAGE / "docs").resolve()  # the pages that messages name
 _IN_MEMORY = re.compile(
     r"sqlite(\+\w+)?:(//)?/?(\?.*|(file:)?:memory:.*|.*\?(.*&)?mode=memory\b.*)?"
 )  # what SQLite keeps in no file
+GOOD_CHAMPION = "good.json"  # names the champion that the loop has in use
 PROJECT = PACKAGE.parent  # the checkout; where perdix came as a wheel, the folder that it was installed into
 
 
@@ -102,6 +103,11 @@ class Home:
     def champions(self) -> Path:
         """The loop's local cache of champions: one folder per family and version."""
         return self.root / "champions"
+
+    @property
+    def has_champions(self) -> bool:
+        """Whether the loop has champions in use: then their registry was made before, and must not be made anew."""
+        return any(self.champions.glob(f"*/{GOOD_CHAMPION}"))
 
     @property
     def dagster(self) -> Path:

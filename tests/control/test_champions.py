@@ -244,21 +244,19 @@ def test_a_database_that_is_away_takes_no_champion_away(shelf: Shelf, folder: Pa
         assert champions.fleet(FORECAST).version == 1
 
 
-def test_a_champion_that_cannot_be_read_while_the_database_is_away_is_read_later(
+def test_a_damaged_champion_is_not_forgotten_while_the_database_is_away(
     shelf: Shelf, folder: Path, tmp_path: Path
 ) -> None:
-    """Both may be on the disk that is away."""
     shelf.publish(1)
     Champions(folder, shelf).refresh(0.0)
-    table = folder / FORECAST / "1.parquet"
-    table.rename(tmp_path / "away")
-    away = Registry(f"sqlite:///{tmp_path / 'mlflow.db'}", tmp_path)
-    champions = Champions(folder, away)
-    (note,) = champions.refresh(0.0)
-    assert "mlflow.db is not there" in note
+    (folder / FORECAST / "1.parquet").write_bytes(b"half a table")
+    champions = Champions(folder, Registry(f"sqlite:///{tmp_path / 'mlflow.db'}", tmp_path))
+    (note,) = champions.refresh(60.0)
+    assert f"{tmp_path / 'mlflow.db'} is not there" in note
+    assert f"{FORECAST}: no champion: fallback" in note
     assert not champions.fleet(FORECAST).known
-    (tmp_path / "away").rename(table)
-    assert Champions(folder, away).fleet(FORECAST).version == 1
+    Champions(folder, shelf).refresh(120.0)
+    assert Champions(folder, None).fleet(FORECAST).version == 1
 
 
 def test_before_the_first_training_there_is_no_database_and_nothing_is_wrong(folder: Path, tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ from perdix.models.registry import (
     tracking,
 )
 from perdix.models.registry.fleet_table import name_of, to_text
-from perdix.settings.home import PROJECT, Home
+from perdix.settings.home import GOOD_CHAMPION, PROJECT, Home
 
 # MLflow 3.17 asks SQLAlchemy 2.1 for a loader strategy that it deprecates; nothing that perdix could fix.
 pytestmark = pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy:DeprecationWarning")
@@ -434,11 +434,21 @@ def test_a_champion_that_cannot_be_fetched_waits_and_keeps_no_other_from_being_l
 
 def test_looking_for_a_champion_creates_no_database(tmp_path: Path) -> None:
     database = tmp_path / "mlflow.db"
-    with pytest.raises(
-        NoDatabase, match=r"mlflow\.db is not there; restore it, fix MLFLOW_TRACKING_URI, or train anew"
-    ):
+    with pytest.raises(NoDatabase, match=r"mlflow\.db is not there; restore it or fix MLFLOW_TRACKING_URI"):
         Registry(f"sqlite:///{database}", tmp_path).current_version(FORECAST)
     assert not database.exists()
+
+
+def test_a_database_that_is_away_is_not_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder that is not mounted: in an empty database nothing is champion, and the loop gave up those in use."""
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    home = Home(tmp_path / "home")
+    good = home.champions / FORECAST / GOOD_CHAMPION
+    good.parent.mkdir(parents=True)
+    good.write_text("{}")
+    with pytest.raises(NoDatabase, match=rf"mlflow\.db is not there; restore it.* remove {home.champions}"):
+        prepare(home)
+    assert not (home.root / "mlflow.db").exists()
 
 
 def test_a_server_that_does_not_answer_is_unavailable_within_seconds(tmp_path: Path) -> None:
