@@ -114,7 +114,7 @@ TargetSettings = Annotated[
     Discriminator(
         _kind,
         custom_error_type="unknown_kind",
-        custom_error_message="the kind of a target is one of {known}",
+        custom_error_message="expected a mapping; write its keys below it, with 'kind' as one of {known}",
         custom_error_context={"known": "advisory, twin, flink, kubernetes"},
     ),
 ]

@@ -18,13 +18,16 @@ Model = TypeVar("Model", bound=BaseModel)
 MOST_ERRORS = 20
 _MAPPING = "expected a mapping; write its keys below it, each on a line of its own"
 _NUMBER = "expected a number; write it without a unit"
+_ADDRESS = "expected an address; write it as http://host:9090"
 _IN_OUR_WORDS = {  # pydantic's name of an error -> what is said in place of its own words, which name no fix
     "model_type": _MAPPING,
     "dict_type": _MAPPING,
     "float_parsing": _NUMBER,
     "int_parsing": _NUMBER,
     "string_type": "expected text; put it in quotes",
-    "url_parsing": "expected an address; write it as http://host:9090",
+    "url_parsing": _ADDRESS,
+    "url_scheme": _ADDRESS,
+    "path_type": "expected the path of a file",
     "datetime_from_date_parsing": "expected a moment; write it as 2026-01-31T06:00:00Z",
 }
 
