@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import IO, Annotated
 
 import typer
 
@@ -46,7 +46,7 @@ def dev(
     if is_server(place.mlflow_url):  # which has pages of its own, and is no store for another server
         del ports["mlflow"]
         urls["mlflow"] = without_password(place.mlflow_url)
-    with _alone(place), Processes(place.root / "logs") as processes:
+    with alone(place) as lock, Processes(place.root / "logs", holds=lock) as processes:
         _start(processes, place, ports, hours)
         processes.wait_until_answers("twin", f"{urls['twin']}/-/healthy")
         jobs = write_twin_jobs(place, urls["twin"], mode="act" if act else "advise")
@@ -63,16 +63,24 @@ def dev(
 
 
 @contextmanager
-def _alone(place: Home) -> Iterator[None]:
-    """Hold the home: the twins of another one would take the jobs' files over, and leave them blind when it ends."""
-    with (place.root / "dev.lock").open("w") as lock:
+def alone(place: Home) -> Iterator[IO[str]]:
+    """Hold the home: the twins of another one would take the jobs' files over, and leave them blind when it ends.
+
+    Yields the file that is locked, for children to hold, too.
+    """
+    with (place.root / "dev.lock").open("a+") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
+            lock.seek(0)
+            left = "".join(f" -{group}" for group in lock.read().split())
+            killed = f"; if it was killed, end what is left: kill --{left}" if left else ""
             raise UserError(
-                f"{place.root}: perdix dev runs here already; end it where it was started, or name another PERDIX_HOME"
+                f"{place.root}: perdix dev runs here already; end it where it was started, "
+                f"or name another PERDIX_HOME{killed}"
             ) from None
-        yield
+        lock.truncate(0)
+        yield lock
 
 
 def say_lives(jobs: list[str], url: str) -> None:

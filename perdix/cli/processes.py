@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn, TypeAlias
+from typing import IO, NoReturn, TypeAlias
 
 import httpx
 
@@ -84,9 +84,13 @@ def free_port(preferred: int) -> int:
 
 @dataclass
 class Processes:
-    """Children in process groups of their own, with a log file each."""
+    """Children in process groups of their own, with a log file each.
+
+    ``holds``: a locked file that they keep locked, should this process be killed; their groups are written to it.
+    """
 
     logs: Path
+    holds: IO[str] | None = None
     children: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     _signals: ExitStack = field(default_factory=ExitStack, init=False, repr=False)
 
@@ -115,7 +119,11 @@ class Processes:
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
+                pass_fds=[] if self.holds is None else [self.holds.fileno()],
             )
+        if self.holds is not None:
+            self.holds.write(f"{self.children[name].pid}\n")
+            self.holds.flush()
 
     def wait_until_answers(self, name: str, url: str, timeout_s: float = 120.0) -> None:
         """Wait for an answer of this machine; ``UserError`` with the end of the log when a child ends or is late."""

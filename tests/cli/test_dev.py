@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 
 import pytest
 
-from perdix.cli.dev import dev
+from perdix.cli.dev import alone, dev
 from perdix.cli.output import UserError
 from perdix.cli.processes import Processes
+from perdix.settings.home import Home
 
 
 @dataclass(frozen=True)
@@ -79,3 +81,19 @@ def test_a_second_one_in_the_same_home_is_refused_while_the_first_runs(
         dev(hours=0.0, act=False)
     assert len(refused) == 2
     assert f"{home}: perdix dev runs here already" in refused[0]
+
+
+def test_what_a_killed_one_left_running_keeps_the_home_and_is_named(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SIGKILL leaves no time to end children: a second one would run beside the twin and the loop of the first."""
+    home, sleeps = Home(tmp_path_factory.mktemp("home")), "import time; time.sleep(60)"
+    with alone(home) as lock, Processes(home.root / "logs", holds=lock) as processes:
+        processes.start("twin", [sys.executable, "-c", sleeps], {})
+        lock.close()  # as SIGKILL closes it
+        with pytest.raises(UserError) as caught, alone(home):
+            raise AssertionError("it runs beside what was left")
+        group = processes.children["twin"].pid
+    assert f"end what is left: kill -- -{group}" in str(caught.value)
+    with alone(home):
+        pass
