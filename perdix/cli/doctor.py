@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -276,7 +277,8 @@ def _spark(*_: object) -> Iterator[Finding]:
         yield Finding("spark", ok=False, found=last, fix=fix)
         return
     version, python = last.split(maxsplit=1)
-    yield Finding("spark", python == sys.executable, f"{version}, workers run {python}", "unset PYSPARK_PYTHON")
+    same = os.path.normpath(python) == os.path.normpath(sys.executable)  # links are kept: they tell environments apart
+    yield Finding("spark", same, f"{version}, workers run {python}", "unset PYSPARK_PYTHON")
 
 
 def try_spark() -> None:

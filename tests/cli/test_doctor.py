@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -286,6 +287,21 @@ def test_commands_that_profiling_would_run_are_looked_for(place: Path) -> None:
     assert code == 0, "only who profiles it needs them"
     assert "profiling of orders: load, fail" in said
     assert "check no-such-generator: not found here, where perdix profile would run it" in said
+
+
+@pytest.mark.parametrize(
+    ("worker", "same"),
+    [("/srv/.venv/bin/python", True), ("/srv/app/../.venv/bin/python", True), ("/usr/bin/python", False)],
+)
+def test_workers_run_this_python_however_its_path_is_written(
+    monkeypatch: pytest.MonkeyPatch, worker: str, same: bool
+) -> None:
+    """``../.venv/bin/python -m perdix doctor``: of the path that was typed a worker has the plain form."""
+    monkeypatch.setattr(sys, "executable", "/srv/app/../.venv/bin/python")
+    answer = subprocess.CompletedProcess([], 0, stdout=f"4.0.0 {worker}\n", stderr="")
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: answer)
+    (found,) = doctor._spark()
+    assert found.ok is same
 
 
 def test_a_champion_whose_table_is_gone_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
