@@ -6,7 +6,7 @@ import math
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Annotated, Any
 
 import typer
@@ -151,7 +151,8 @@ def run_guarded(main: Callable[[], None], known: Callable[[], tuple[type[Excepti
     try:
         main()
     except KeyboardInterrupt:
-        complaints.print("interrupted")
+        with suppress(OSError, SystemExit):  # the terminal was closed, or the pipe, where Rich ends the process
+            complaints.print("interrupted")
         return 130
     except Exception as error:  # the last line of defence: a user never sees a stack trace unless asked for
         if isinstance(error, ModuleNotFoundError) and error.name and not error.name.startswith("perdix"):

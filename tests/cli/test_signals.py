@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from perdix.cli.output import complaints
+from perdix.cli.output import complaints, run_guarded
 from perdix.cli.processes import ENDS, handled, interrupt, restoring, stopping
 
 pytestmark = pytest.mark.usefixtures("in_a_terminal")
@@ -82,6 +82,17 @@ def test_the_first_ends_and_those_that_follow_wait_for_what_is_restored(
     said = capsys.readouterr().err
     assert said.count("ending: the job gets its workers back; a moment") == 1
     assert said.count("still ending") == answered
+
+
+@pytest.mark.parametrize("error", [OSError(errno.EIO, "Input/output error"), SystemExit(1)])
+def test_a_command_that_is_interrupted_by_its_closed_terminal_says_so_by_its_exit_code(
+    monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    def gone(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(complaints, "print", gone)
+    assert run_guarded(interrupt, lambda: ()) == 130
 
 
 @pytest.mark.parametrize("error", [OSError(errno.EIO, "Input/output error"), SystemExit(1)])
