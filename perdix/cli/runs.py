@@ -21,6 +21,8 @@ RANGE_START = "dagster/asset_partition_range_start"
 RANGE_END = "dagster/asset_partition_range_end"
 _ODD_IN_A_URL = re.compile(r"\?|%[0-9A-Fa-f]{2}")
 
+_OF_A_CLASS = re.compile(r"^(\w+\.)+\w+: ?")  # what Dagster puts before the words of an error that Python has not itself
+
 
 @contextmanager
 def instance(home: Home) -> Iterator[dg.DagsterInstance]:
@@ -172,6 +174,7 @@ def failed_steps(result: dg.ExecuteInProcessResult) -> list[str]:
             cause = error.cause or error if error else None
             if cause and cause.cls_name == "DagsterAssetCheckFailedError":
                 continue
-            said = cause.message.strip().splitlines()[-1] if cause and cause.message.strip() else "no message"
+            message = _OF_A_CLASS.sub("", cause.message.strip()) if cause else ""
+            said = message.splitlines()[-1] if message else "no message"
             lines.append(f"{event.step_key}: {said}")
     return lines
