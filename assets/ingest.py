@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from perdix.assets.metadata import records
-from perdix.assets.partitions import by_spark, days, one_run, stream_jobs
+from perdix.assets.partitions import by_spark, days, one_run, partitions_of, stream_jobs
 from perdix.assets.resources import Spark, Workspace
 from perdix.control.clock import WallClock
 from perdix.settings.home import Home
@@ -76,7 +76,7 @@ def samples(context: dg.AssetExecutionContext, workspace: Workspace, spark: Spar
     from perdix.telemetry.lake import LakeError
 
     home, lake, reports, rows = workspace.paths(), workspace.lake(), [], 0
-    kept_days = workspace.settings().kept_days
+    kept_days, asked = workspace.settings().kept_days, partitions_of(context)
     jobs, problems = landed_jobs(home)
     failed = []
     every = sorted({*jobs, *lake.jobs("samples")})
@@ -85,8 +85,8 @@ def samples(context: dg.AssetExecutionContext, workspace: Workspace, spark: Spar
             if job in jobs:
                 reports += _ingested(context, home, spark, job)
                 context.instance.add_dynamic_partitions(stream_jobs.name or "", [job])
-            forget(context, workspace, job, kept_days, context.partition_keys)
-            rows += sum(part.rows for part in lake.manifests("samples", job, days=context.partition_keys))
+            forget(context, workspace, job, kept_days, asked)
+            rows += sum(part.rows for part in lake.manifests("samples", job, days=asked))
         except (LakeError, OSError) as error:
             failed.append(f"{job}: {error}")
     for problem in (*problems, *failed):

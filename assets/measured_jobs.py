@@ -6,7 +6,7 @@ from typing import Any
 import dagster as dg
 
 from perdix.assets.checks import of_each_partition
-from perdix.assets.partitions import stream_jobs
+from perdix.assets.partitions import partitions_of, stream_jobs
 from perdix.settings.yaml_files import SettingsError
 
 MEASURED = "every_job_was_measured"
@@ -27,7 +27,7 @@ def each_measured(context: dg.AssetExecutionContext, measure: Measure) -> dg.Mat
     ``measure``: measures a job and returns what its page shows; raises ``SettingsError``, ``ValueError``, ``OSError``
     or ``RuntimeError``, in words, where that cannot be.
     """
-    jobs, metadata, failed = list(context.partition_keys), dict[str, Mapping[str, Any]](), dict[str, str]()
+    jobs, metadata, failed = partitions_of(context), dict[str, Mapping[str, Any]](), dict[str, str]()
     for job in jobs:
         try:
             metadata[job] = measure(job)

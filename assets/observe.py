@@ -9,7 +9,7 @@ from perdix.assets import observation_tasks
 from perdix.assets.ingest import samples
 from perdix.assets.judging import blocked_reasons, outcomes_file
 from perdix.assets.metadata import records
-from perdix.assets.partitions import by_spark
+from perdix.assets.partitions import by_spark, partitions_of
 from perdix.assets.resources import Spark, Workspace
 from perdix.assets.spark.tasks import Answer, run_tasks
 from perdix.telemetry.partitions import LakeError
@@ -47,7 +47,7 @@ def _per_job_and_day(
 
     A job that its table's checks blocked is not run: its answer says why.
     """
-    lake, home, own, asked = workspace.lake(), workspace.paths(), context.run.tags.get(ONE_JOB), context.partition_keys
+    lake, home, own, asked = workspace.lake(), workspace.paths(), context.run.tags.get(ONE_JOB), partitions_of(context)
     why = {day: blocked_reasons(outcomes_file(home, table, day, own)) for day in asked}
     answers, keys = list[Answer](), set[tuple[str, str]]()
     for job in lake.jobs(table) if own is None else [own]:

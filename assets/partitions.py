@@ -16,6 +16,15 @@ stream_jobs = dg.DynamicPartitionsDefinition(name="stream_jobs")
 one_run = dg.BackfillPolicy.single_run()
 
 
+def partitions_of(context: dg.AssetExecutionContext | dg.AssetCheckExecutionContext) -> list[str]:
+    """Return the partitions of a run; raises ``dagster.Failure`` where its range begins after it ends."""
+    if not context.partition_keys:
+        tags = context.run.tags
+        start, end = tags.get("dagster/asset_partition_range_start"), tags.get("dagster/asset_partition_range_end")
+        raise dg.Failure(f"no partition is in the range from {start} to {end}: exchange the two tags of the run")
+    return list(context.partition_keys)
+
+
 def by_spark(group: str, deps: list[dg.AssetsDefinition]) -> Callable[[Callable[..., Any]], dg.AssetsDefinition]:
     """Return the decorator of an asset that Spark writes into the lake day by day, from what ``deps`` wrote."""
     return dg.asset(

@@ -16,7 +16,7 @@ from perdix.assets.checks import of_each_partition
 from perdix.assets.expectation_suite import load_suites
 from perdix.assets.ingest import forget, ingest_metadata, warnings_of
 from perdix.assets.metadata import records
-from perdix.assets.partitions import one_run, stream_jobs
+from perdix.assets.partitions import one_run, partitions_of, stream_jobs
 from perdix.assets.refresh import Refresh
 from perdix.assets.resources import Spark, Workspace
 from perdix.control.clock import WallClock
@@ -60,7 +60,7 @@ def recent_range(context: dg.AssetExecutionContext, workspace: Workspace, spark:
     jobs = files.jobs
     for complaint in files.complaints:
         context.log.warning(complaint)
-    live = [jobs[name] for name in context.partition_keys if name in jobs and jobs[name].prometheus is not None]
+    live = [jobs[name] for name in partitions_of(context) if name in jobs and jobs[name].prometheus is not None]
     home, lake, now_s = workspace.paths(), workspace.lake(), WallClock().now_s()
     settings = workspace.settings()
     history_days = settings.training.history_days

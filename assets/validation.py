@@ -10,7 +10,7 @@ from perdix.assets.expectations import ExpectationOutcome, run_suite, write_outc
 from perdix.assets.judged_frames import fault_of, judged_frame
 from perdix.assets.judging import Judged, Key, judge_each, outcomes_file
 from perdix.assets.observe import ONE_JOB
-from perdix.assets.partitions import days
+from perdix.assets.partitions import days, partitions_of
 from perdix.assets.resources import Spark, Workspace
 from perdix.control.clock import WallClock
 from perdix.telemetry.lake import LakeError
@@ -20,7 +20,7 @@ def _judge(table: str) -> Judge:
     def judge(context: dg.AssetCheckExecutionContext, suite: Suite) -> Judged:
         workspace: Workspace = context.resources.workspace
         spark: Spark = context.resources.spark
-        lake, asked, own = workspace.lake(), list(context.partition_keys), context.run.tags.get(ONE_JOB)
+        lake, asked, own = workspace.lake(), partitions_of(context), context.run.tags.get(ONE_JOB)
         now_s = WallClock().now_s()
 
         def held(job: str | None) -> set[Key]:

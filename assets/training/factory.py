@@ -14,7 +14,7 @@ import dagster as dg
 
 from perdix.assets.checks import of_each_partition
 from perdix.assets.kept_answers import Kept, Progress, note_promoted
-from perdix.assets.partitions import one_run, stream_jobs
+from perdix.assets.partitions import one_run, partitions_of, stream_jobs
 from perdix.assets.resources import Spark, Workspace
 from perdix.assets.spark.tasks import attempt
 from perdix.assets.training.metadata import (
@@ -114,7 +114,7 @@ def build_training(model: Model) -> list[dg.AssetsDefinition]:
 
 def _train(context: dg.AssetExecutionContext, workspace: Workspace, spark: Spark, model: Model) -> dg.MaterializeResult:
     """Train the jobs of a run, and tell of each; raises ``dagster.Failure`` when not one could be trained."""
-    watch, jobs = Stopwatch(), list(context.partition_keys)
+    watch, jobs = Stopwatch(), partitions_of(context)
     kept = Kept(
         workspace.paths().trainings / model.registered, name_of_run(context.run, context.instance.get_run_by_id)
     )
@@ -211,7 +211,7 @@ def _publish(context: dg.AssetExecutionContext, workspace: Workspace, model: Mod
     watch, gate = Stopwatch(), model.gate(model, workspace)
     with watch.stage("read"):
         folder = workspace.paths().trainings / gate.registered
-        trained = not_again(folder, iterate_trained(folder, context.partition_keys))
+        trained = not_again(folder, iterate_trained(folder, partitions_of(context)))
     if not any(outcome.usable for outcome in trained):
         context.log.warning(f"nothing to register: {trained[0].job}: {trained[0].why}")
         return dg.MaterializeResult(

@@ -20,8 +20,7 @@ from perdix.settings.home import Home, conf_part
 RANGE_START = "dagster/asset_partition_range_start"
 RANGE_END = "dagster/asset_partition_range_end"
 _ODD_IN_A_URL = re.compile(r"\?|%[0-9A-Fa-f]{2}")
-
-_OF_A_CLASS = re.compile(r"^(\w+\.)+\w+: ?")  # what Dagster puts before the words of an error that Python has not itself
+_OF_A_CLASS = re.compile(r"^(\w+\.)+\w+: ?")  # as Dagster puts it before an error's own words
 
 
 @contextmanager
