@@ -156,19 +156,22 @@ def live_plan_of(config: ProfileConfig, settings: StreamJob, profiling: Profilin
     if maximum < bounds.minimum:
         raise SettingsError(f"maximum {maximum}: job '{settings.name}' has {bounds.minimum} workers at least; raise it")
     plan = plan_for(max(minimum, bounds.minimum), maximum, config.step_per_s, count=config.deployments, steps_to_peak=1)
-    return _as_configured(plan, config, fail=config.fail and profiling.fail is not None)
+    assert settings.prometheus is not None  # as who lets itself be profiled has
+    fail = config.fail and profiling.fail is not None
+    return _as_configured(plan, config, settings.prometheus.scrape_interval_s, fail=fail)
 
 
 def plan_of(config: ProfileConfig, parameters: "TwinParameters") -> "Plan":
     """Return what is profiled of a twin. Raises ``SettingsError`` for more workers than it has, or an empty range."""
     from perdix.profiling.plan import plan_for
+    from perdix.profiling.twin_deployments import SCRAPE_S
     from perdix.twin.job import JobTwin
 
     most = parameters.workers.maximum
     minimum, maximum = _scale_outs(config, most, f"the twin '{parameters.name}' has {most} workers")
     most_per_s = RATES * config.step_per_s or JobTwin(parameters, config.seed).true_capacity(maximum)
     plan = plan_for(minimum, maximum, most_per_s, count=config.deployments, steps_to_peak=RATES)
-    return _as_configured(plan, config, fail=config.fail)
+    return _as_configured(plan, config, SCRAPE_S, fail=config.fail)
 
 
 def _scale_outs(config: ProfileConfig, most: int, has: str) -> tuple[int, int]:
@@ -183,7 +186,12 @@ def _scale_outs(config: ProfileConfig, most: int, has: str) -> tuple[int, int]:
     return min(config.minimum, maximum), maximum
 
 
-def _as_configured(plan: "Plan", config: ProfileConfig, *, fail: bool) -> "Plan":
+def _as_configured(plan: "Plan", config: ProfileConfig, scrape_s: float, *, fail: bool) -> "Plan":
+    if config.measure_s < 2 * scrape_s:  # a rate takes two samples
+        raise SettingsError(
+            f"measure_s {config.measure_s}: less than two scrape intervals of {scrape_s:g} s; "
+            f"measure {2 * scrape_s:g} s at least"
+        )
     return replace(plan, settle_s=config.settle_s, measure_s=config.measure_s, fail=fail)
 
 

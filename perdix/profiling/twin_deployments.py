@@ -13,6 +13,7 @@ from perdix.twin.job import JobTwin
 from perdix.twin.parameters import TwinParameters
 from perdix.twin.scraped import scraped
 
+SCRAPE_S = 5.0  # between two scrapes of a twin
 _LUCK = 7_919  # a deployment's seed lies so far from that of the job: other machines, other keys
 
 
@@ -24,7 +25,7 @@ class TwinDeployments:
     recording: Recording  # what they replay
     seed: int = 0  # of the job in production. Deployments have other workers and another fall of the keys
     start_s: int = 0  # epoch second at which they are deployed
-    scraping: Scraping = field(default_factory=lambda: Scraping(interval_s=5.0))
+    scraping: Scraping = field(default_factory=lambda: Scraping(interval_s=SCRAPE_S))
     side_by_side: bool = True
 
     def deploy(self, scale_out: int) -> TwinDeployment:

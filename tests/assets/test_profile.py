@@ -156,9 +156,9 @@ class TestPlan:
         assert (plan.settle_s, plan.measure_s, plan.fail) == (300, 120, True)
 
     def test_what_is_asked_for_is_planned(self) -> None:
-        config = ProfileConfig(minimum=1, maximum=4, deployments=2, step_per_s=5_000.0, settle_s=9, measure_s=8)
+        config = ProfileConfig(minimum=1, maximum=4, deployments=2, step_per_s=5_000.0, settle_s=9, measure_s=12)
         plan = plan_of(config, load_twin("wordcount"))
-        assert (plan.scale_outs, plan.rate_per_s(1), plan.settle_s, plan.measure_s) == ((1, 4), 10_000.0, 9, 8)
+        assert (plan.scale_outs, plan.rate_per_s(1), plan.settle_s, plan.measure_s) == ((1, 4), 10_000.0, 9, 12)
 
     def test_more_workers_than_there_are_cannot_be_profiled(self) -> None:
         with pytest.raises(SettingsError, match="'wordcount' has 12 workers; ask for fewer"):
@@ -167,6 +167,12 @@ class TestPlan:
     def test_fewer_workers_than_were_asked_for_are_not_profiled_in_their_place(self) -> None:
         with pytest.raises(SettingsError, match="minimum 13: the twin 'wordcount' has 12 workers; ask for fewer"):
             plan_of(ProfileConfig(minimum=13), load_twin("wordcount"))
+
+    def test_a_time_in_which_nothing_is_scraped_twice_measures_nothing(self) -> None:
+        with pytest.raises(
+            SettingsError, match="measure_s 5: less than two scrape intervals of 5 s; "
+        ):
+            plan_of(ProfileConfig(measure_s=5), load_twin("wordcount"))
 
     @pytest.mark.parametrize("config", [{"settle_s": 10**9}, {"measure_s": 10**9}])
     def test_a_rate_is_held_for_a_day_at_most(self, config: dict[str, int]) -> None:
@@ -277,6 +283,7 @@ profiling: {load: "load.sh {per_s}"}
             ({"step_per_s": 0.0}, "the rates are not known: give their distance, records/s"),
             ({"maximum": 9}, "maximum 9: job 'orders' may have 5 workers; ask for fewer"),
             ({"minimum": 4, "maximum": 3}, "minimum 4 is above maximum 3; swap or widen them"),
+            ({"measure_s": 1}, "measure_s 1: less than two scrape intervals of "),
             ({"minimum": 1, "maximum": 1}, "maximum 1: job 'orders' has 2 workers at least; raise it"),
         ],
     )
