@@ -35,7 +35,7 @@ def metrics_of_jobs(home: Home, files: JobFiles) -> Iterator[Finding]:
     checkups = _checked(list(live.values()))
     judged = [found for found in checkups.values() if isinstance(found, JobCheckup)]
     for server in sorted({checkup.server for checkup in judged}):
-        yield _of_server(home, server, [checkup for checkup in judged if checkup.server == server])
+        yield from _of_server(home, server, [checkup for checkup in judged if checkup.server == server])
     for name, found in checkups.items():
         if isinstance(found, Exception):
             said = f"{type(found).__name__}: {found}"
@@ -79,23 +79,23 @@ def _checked(jobs: Sequence[StreamJob]) -> Mapping[str, JobCheckup | Exception]:
     return {job.name: found[job.name] for job in jobs}
 
 
-def _of_server(home: Home, server: str, checkups: Sequence[JobCheckup]) -> Finding:
-    down = [checkup for checkup in checkups if not checkup.answers]
-    check = f"prometheus {server}"
-    if not down:
-        return Finding(check, ok=True, found=f"answers, asked for {_named([checkup.job for checkup in checkups])}")
-    queries = tuple(fact for checkup in down for fact in checkup.queries)
-    names = _named([checkup.job for checkup in down])
-    if all(is_twin_job(_path(home, checkup.job)) for checkup in down):
-        gone = f"the simulator of the demo is not running (its jobs: {names})"
-        return Finding(check, ok=True, found=gone, better="perdix dev starts one that goes on", queries=queries)
-    return Finding(
-        check,
-        ok=False,
-        found=f"{down[0].problem}; needed by {names}",
-        fix=_placed(home, down[0].job, down[0].fix),
-        queries=queries,
-    )
+def _of_server(home: Home, server: str, checkups: Sequence[JobCheckup]) -> Iterator[Finding]:
+    """Yield what keeps jobs from a server, each fault once, and that it answers others."""
+    faults: dict[str, list[JobCheckup]] = {}
+    for checkup in checkups:
+        faults.setdefault("" if checkup.answers else checkup.problem, []).append(checkup)
+    for problem, alike in sorted(faults.items(), reverse=True):
+        check, names = f"prometheus {server}", _named([checkup.job for checkup in alike])
+        queries = tuple(fact for checkup in alike for fact in checkup.queries)
+        if not problem:
+            yield Finding(check, ok=True, found=f"answers, asked for {names}")
+        elif all(is_twin_job(_path(home, checkup.job)) for checkup in alike):
+            gone = f"the simulator of the demo is not running (its jobs: {names})"
+            yield Finding(check, ok=True, found=gone, better="perdix dev starts one that goes on", queries=queries)
+        else:
+            of_these = f"{check}, asked for {names}" if len(faults) > 1 else check
+            fix = _placed(home, alike[0].job, alike[0].fix)
+            yield Finding(of_these, ok=False, found=f"{problem}; needed by {names}", fix=fix, queries=queries)
 
 
 def _of_job(home: Home, checkup: JobCheckup) -> Finding:

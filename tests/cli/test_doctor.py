@@ -133,6 +133,20 @@ def test_a_server_that_is_gone_is_one_finding_for_all_its_jobs(place: Path) -> N
     assert {query.job for query in broken.queries} == {"ads", "bids"}
 
 
+def test_what_keeps_one_job_from_a_server_is_no_fault_of_the_server(
+    place: Path, face: PrometheusFace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TOKEN_OF_ADS", raising=False)
+    write(place, "wordcount", face.url)
+    write(place, "ads", face.url)
+    file = place / "jobs" / "ads.yaml"
+    file.write_text(file.read_text().replace('"url"', '"token_env": "TOKEN_OF_ADS", "url"'))
+    refused, answers, *_ = findings(place)
+    assert (refused.ok, refused.check) == (False, f"prometheus {face.url}, asked for ads")
+    assert "TOKEN_OF_ADS" in refused.found
+    assert (answers.ok, answers.found) == (True, "answers, asked for wordcount")
+
+
 def test_the_simulator_of_a_demo_that_is_over_is_not_broken(place: Path) -> None:
     names = write_twin_jobs(Home(place), GONE, mode="act")
     (server,) = findings(place)
