@@ -13,10 +13,11 @@ from perdix.scan.saving import WorkerPrice
 from perdix.scan.topics import TOPIC, with_topics
 from perdix.scan.with_perdix import looks_every_s
 from perdix.settings.durations import HOUR_S
+from perdix.settings.home import SHIPPED
 from perdix.settings.stream_job import MOST_WORKERS
 from perdix.telemetry.prometheus import Prometheus
 from perdix.telemetry.prometheus_answers import PrometheusError
-from perdix.telemetry.queries import EngineQueries, JobNaming, load_queries
+from perdix.telemetry.queries import EngineQueries, JobNaming, load_queries, queries_file
 from perdix.telemetry.series import Series
 
 PriceOf = Callable[[int], WorkerPrice | None]
@@ -38,7 +39,7 @@ def found_in(wanted: Wanted, only: Collection[str] = ()) -> Found:
     jobs: list[FoundJob] = []
     with connected(wanted.access) as client:
         found = find_jobs(client, engines, wanted.now_s, wanted.days)
-        notes = list(found.notes)
+        notes = [*_own_queries(), *found.notes]
         for engine, queries in engines.items():
             mine = [job for job in found.jobs if job.engine == engine and (not only or job.name in only)]
             named, said = with_topics(client, queries, mine, wanted.now_s, wanted.days)
@@ -46,6 +47,15 @@ def found_in(wanted: Wanted, only: Collection[str] = ()) -> Found:
             jobs += read
             notes += [f"{engine}: {note}" for note in (*said, *more)]
     return Found(named_apart(jobs), tuple(notes))
+
+
+def _own_queries() -> list[str]:
+    files = {engine: queries_file(engine) for engine in ENGINES}
+    return [
+        f"{engine}: asked by your own queries, {file}, not by those that come with perdix"
+        for engine, file in files.items()
+        if not file.resolve().is_relative_to(SHIPPED)
+    ]
 
 
 def scan(

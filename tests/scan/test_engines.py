@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from perdix.scan.finding import FoundJob
 from perdix.scan.judging import Wanted, judge_jobs
 from perdix.scan.scanning import found_in
 from perdix.settings.access import HttpAccess
+from perdix.settings.home import SHIPPED
 from tests.scan.raw_prometheus import SCRAPED_S, RawPrometheus
 
 NOW_S = 1_790_000_000.0 // 3_600 * 3_600 + 600
@@ -97,6 +100,20 @@ def kafka_exporter(topic, rates, partitions=3):
     """Offsets of partitions, as kafka_exporter has them of a cluster whose brokers export nothing."""
     name, labels = "kafka_topic_partition_current_offset", {"topic": topic, "instance": "exporter:9308"}
     return [(name, {**labels, "partition": str(k)}, counted(rates / partitions)) for k in range(partitions)]
+
+
+def test_queries_of_ones_own_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An old copy finds other jobs than what comes with perdix, or none."""
+    file = tmp_path / "queries" / "flink.yaml"
+    file.parent.mkdir()
+    shutil.copyfile(SHIPPED / "queries" / "flink.yaml", file)
+    server = RawPrometheus(NOW_S, [broker("orders", RATE)])
+    wanted = Wanted(HttpAccess(url=server.url), NOW_S, 1.0)
+    assert not any("your own" in note for note in found_in(wanted).notes)
+    monkeypatch.setenv("PERDIX_CONF", str(tmp_path))
+    notes = found_in(wanted).notes
+    server.close()
+    assert f"flink: asked by your own queries, {file}, not by those that come with perdix" in notes
 
 
 @pytest.fixture(scope="module")
