@@ -103,12 +103,12 @@ PLANTED = [
     ("bounds of before", "bounds", Episode(14, 1, TAKEN_BACK, 26)),
     ("while paused", "bounds", Episode(14, 1, (Fault("job file", "flow", 3, 9, 0.0, "paused"),), 12)),
     ("budget", "rescales per day", Episode(10, 1, (), 34)),
-    ("redeployed", "served again", Episode(14, 1, (), 10)),
+    ("redeployed", "served again", Episode(14, 1, (), 14)),
     ("nothing seen", "no job breaks", Episode(2, 1, (Fault("no metrics", "job-0", 3, 4, 0.0, "empty"),), 8)),
-    ("invalid", "no job breaks", Episode(14, 1, (), 8)),
+    ("invalid", "no job breaks", Episode(14, 1, (), 14)),
     ("least", "no scale-in below the load", Episode(2, 1, (Fault("restart", "c0", 14, 1),), 16)),
-    ("halved", "no scale-in below the load", Episode(14, 1, (), 10)),
-    ("first champion", "the newest champion", Episode(2, 1, (), 22)),
+    ("halved", "no scale-in below the load", Episode(14, 1, (), 14)),
+    ("first champion", "the newest champion", Episode(2, 1, (), 30)),
     ("doubled", "ledger", Episode(2, 1, (), 30)),
     ("to and fro", "rest", Episode(5, 1, (), QUIET, course=STEADY)),
     ("never fewer", "no more than needed", Episode(5, 1, (Fault("restart", "c0", 5, 1),), QUIET, course=STEADY)),
@@ -120,15 +120,19 @@ PLANTED = [
 @pytest.mark.parametrize(("plant", "oracle", "given"), PLANTED)
 def test_a_planted_bug_is_found(plant: str, oracle: str, given: Episode):
     compared = oracle in {"isolation", "no more than needed"}
-    with PLANTS[plant]():
-        run = Player().play(given, compared=compared)
-    assert oracle in {violation.oracle for violation in run.violations}
     assert violations_without_a_bug(given, compared=compared) == ()
+    with PLANTS[plant]():
+        run = (SOUND if compared else Player()).play(given, compared=compared)
+    assert oracle in {violation.oracle for violation in run.violations}
+
+
+SOUND = Player()  # what it compares with is played without a bug, and once
 
 
 @functools.cache
 def violations_without_a_bug(given: Episode, *, compared: bool) -> tuple[Violation, ...]:
-    return Player().play(given, compared=compared).violations
+    run = SOUND.play(given, compared=compared) if given.faults else SOUND.calm(given)
+    return run.violations
 
 
 def test_each_plant_is_played():
@@ -208,7 +212,7 @@ def test_pods_that_are_never_ready_are_given_up_and_a_job_whose_ready_pods_count
 
 
 def test_no_rescale_blinds_a_job_for_three_minutes_over_http_either():
-    assert Player().play(Episode(13, 3, ()), compared=False).violations == ()
+    assert Player().play(Episode(13, 3, (), STORM_MIN), compared=False).violations == ()
 
 
 def test_what_was_asked_of_a_frozen_store_may_fail_long_after_it_thawed():
@@ -304,8 +308,9 @@ def requests_of(climate: int, faults: tuple[Fault, ...], folder, monkeypatch) ->
 
 @pytest.mark.parametrize("plant", ["stuck", "never fewer"])
 def test_a_controller_that_is_stuck_after_a_restart_is_found_by_a_crash(plant: str):
+    SOUND.calm(Episode(2, 1, ()))
     with PLANTS[plant]():
-        first = next(crashes(Player(), 1, (2,)))
+        first = next(crashes(SOUND, 1, (2,)))
     assert [row["oracle"] for row in first["found"]] == ["end state"]
 
 
