@@ -1,9 +1,8 @@
 """The file of results: nothing is lost, nothing is played twice."""
 
-import concurrent.futures
-import multiprocessing
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -39,9 +38,10 @@ def test_a_line_that_was_torn_costs_only_itself(tmp_path: Path) -> None:
     assert set(results.read()) == {KEY, other}
 
 
-def test_processes_may_append_at_once(tmp_path: Path) -> None:
+def test_several_may_append_at_once(tmp_path: Path) -> None:
+    """Threads exclude each other as processes do: each append opens the file, and a lock is of what was opened."""
     path = tmp_path / "results.jsonl"
-    with concurrent.futures.ProcessPoolExecutor(3, multiprocessing.get_context("spawn")) as pool:
+    with ThreadPoolExecutor(3) as pool:
         list(pool.map(many, [path] * 3, range(3)))
     assert len(Results(path).read()) == 60
 

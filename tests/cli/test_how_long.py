@@ -40,6 +40,7 @@ def test_more_jobs_and_more_bytes_take_longer() -> None:
 def test_a_replay_says_it_before_it_begins(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PERDIX_HOME", str(tmp_path))
     monkeypatch.setattr(how_long, "cores", lambda: 2)
+    monkeypatch.setattr("os.cpu_count", lambda: 1)  # what is said matters, and a process per run takes seconds to start
     asked = ["replay", "--workload", "ads", "--policy", "static-6", "--hours", "0.1", "--json", "--no-pictures"]
     answer = CliRunner().invoke(app, [*asked, "--no-mlflow"], env={"COLUMNS": "120"})
     assert "2 runs of 0.1 h, about 5 s on 2 cores" in answer.stderr

@@ -113,20 +113,15 @@ def test_a_port_that_is_taken_is_told_before_anything_else(
 
 
 @pytest.mark.slow
-def test_the_process_beside_the_sensor_serves_until_it_is_told_to_end(home: Path) -> None:
+def test_both_serve_until_a_signal_ends_them_and_one_may_follow_the_other_at_its_port(home: Path) -> None:
+    """The process beside the sensor shows what was journalled, the controller what its own ticks found."""
     journalled(home, time.time())
     port = free_port(0)
-    for sign in (signal.SIGINT, signal.SIGTERM):  # twice in a row, at the same port
-        with perdix("metrics", "--port", str(port)) as child:
-            text = scraped(child, port, "perdix_up 1.0")
-            assert 'perdix_status_info{status="acting",stream_job="orders"} 1.0' in text
-            child.send_signal(sign)
-            assert child.wait(timeout=20) == 0
-
-
-@pytest.mark.slow
-def test_the_controller_serves_what_its_own_ticks_found(home: Path) -> None:
-    port = free_port(0)
+    with perdix("metrics", "--port", str(port)) as child:
+        text = scraped(child, port, "perdix_up 1.0")
+        assert 'perdix_status_info{status="acting",stream_job="orders"} 1.0' in text
+        child.send_signal(signal.SIGINT)
+        assert child.wait(timeout=20) == 0
     with perdix("controller", "--interval", "1", "--metrics-port", str(port)) as child:
         text = scraped(child, port, 'perdix_ticks_total{outcome="complete"} 1')
         assert 'perdix_status_info{status="unreachable",stream_job="orders"} 1.0' in text

@@ -9,9 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from perdix.cli import output
 from perdix.cli.loop import MOST_NEWS, Log
+from perdix.cli.main import app
 from perdix.cli.output import UserError, console, run_guarded, styled, surviving_a_full_disk, table
 from perdix.control.fleet_report import FleetReport
 from perdix.control.state.journal import Status
@@ -67,7 +69,7 @@ def test_numbers_stay_in_their_column_however_long_its_name_is(
     assert "08:00:01Z: 79,380" not in said
 
 
-def run_perdix(home: Path, *arguments: str, encoding: str = "utf-8") -> subprocess.CompletedProcess[bytes]:
+def run_perdix(home: Path, *arguments: str, encoding: str) -> subprocess.CompletedProcess[bytes]:
     environment = {
         **os.environ,
         "PERDIX_HOME": str(home / ".perdix"),
@@ -85,7 +87,7 @@ def run_perdix(home: Path, *arguments: str, encoding: str = "utf-8") -> subproce
 
 
 def test_a_tick_on_a_home_full_of_odd_files_serves_the_others_and_its_exit_code_tells_of_the_heartbeat(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     jobs = tmp_path / "conf" / "jobs"
     jobs.mkdir(parents=True)
@@ -102,9 +104,11 @@ def test_a_tick_on_a_home_full_of_odd_files_serves_the_others_and_its_exit_code_
     assert "FAILED: heartbeat" in said
     assert "found '[/]'" in done.stderr.decode("ascii")
     (tmp_path / ".perdix" / "heartbeat.json").rmdir()
-    healed = run_perdix(tmp_path, "tick", "--json")
+    monkeypatch.setenv("PERDIX_HOME", str(tmp_path / ".perdix"))
+    monkeypatch.setenv("PERDIX_CONF", str(tmp_path / "conf"))
+    healed = CliRunner().invoke(app, ["tick", "--json"])
     document = json.loads(healed.stdout)
-    assert (healed.returncode, document["faults"]) == (0, [])
+    assert (healed.exit_code, document["faults"]) == (0, [])
     assert document["statuses"]["broken"] == 3
 
 
