@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -32,21 +33,29 @@ def rescales(
     """
     from perdix.control.clock import WallClock
     from perdix.control.explain import RESCALES, decision_of
+    from perdix.control.operators.naming import job_of, on_record
     from perdix.control.state.ledger import State
 
     now_s = WallClock().now_s()
+    of_operators: list[Entry] = []
     since_s = now_s - 3_600.0 * hours
     with state() as store:
         if job is not None:
             files = usable_files(but=job)
-            names = {*store.journal.statuses(), *files.jobs, *files.faults}
-            known(job, names, "job", "no tick has been made yet: perdix tick")
-        states = (*RESCALES, State.ADVISED)
-        found = store.ledger.decisions(job, since_s=since_s, until_s=now_s, states=states, rescales=True, limit=MOST)
+            names = {*map(job_of, store.journal.statuses()), *files.jobs, *files.faults}
+            known(job_of(job), names, "job", "no tick has been made yet: perdix tick")
+        between = partial(
+            store.ledger.decisions, since_s=since_s, until_s=now_s, states=(*RESCALES, State.ADVISED), rescales=True
+        )
+        found = between(job, limit=MOST)
+        if job is not None and job == job_of(job):
+            of_operators = between(on_record(job), limit=1)
     made = found[::-1]
     rows = [{"job": entry.intent.job, **decision_of(entry, account=False)} for entry in made]
     document = {"since_s": since_s, "until_s": now_s, "cut": len(found) == MOST, "rescales": rows}
     emit("perdix.rescales/1", document, as_json=as_json, show=lambda: _show(made, hours, cut=len(found) == MOST))
+    if of_operators and not as_json:
+        console.print(f"its operators were rescaled, too: perdix rescales {of_operators[0].intent.job}")
 
 
 def _show(made: Sequence[Entry], hours: float, *, cut: bool) -> None:

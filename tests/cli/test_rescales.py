@@ -100,3 +100,17 @@ def test_only_the_hours_and_the_job_that_are_asked_for_are_listed(
     assert printed(capsys, "--hours", "0.5") == "0 rescales of 0 jobs in 0.5 h: none"
     with pytest.raises(UserError, match="job 'adds' is not known; did you mean 'ads'"):
         listed(capsys, "adds")
+
+
+def test_rescales_of_a_jobs_operators_are_found_from_the_job(
+    store: StateStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store.ledger.record(intent(2.0, "ads/operators"))
+    (Home.from_environment().root / "jobs").mkdir()
+    (Home.from_environment().root / "jobs" / "ads.yaml").write_text("{}")
+    said = printed(capsys, "ads")
+    assert "0 rescales" in said
+    assert "its operators were rescaled, too: perdix rescales ads/operators" in said
+    assert "operators were" not in printed(capsys, "ads", "--hours", "1")
+    (row,) = listed(capsys, "ads/operators")
+    assert row["job"] == "ads/operators"
