@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,11 +54,14 @@ class Sensor:
             self.instance.add_dynamic_partitions(request.partitions_def_name, list(request.partition_keys))
         return told
 
-    def run(self, request: dg.RunRequest) -> dict[str, dg.AssetMaterialization]:
+    def run(self, request: dg.RunRequest, tags: Mapping[str, str] | None = None) -> dict[str, dg.AssetMaterialization]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # libraries' own
             done = review_jobs.execute_in_process(
-                run_config=request.run_config, instance=self.instance, resources={"workspace": self.workspace}
+                run_config=request.run_config,
+                instance=self.instance,
+                resources={"workspace": self.workspace},
+                tags=tags,
             )
         assert done.success
         made = [event.step_materialization_data.materialization for event in done.all_events if _materialises(event)]
@@ -142,6 +145,12 @@ def test_a_run_that_reviews_no_job_has_not_succeeded(sensor: Sensor, jobs: list[
     with pytest.raises((dg.Failure, ValueError)) as caught:
         sensor.run(review_of(jobs))
     assert said in str(caught.value)
+
+
+def test_a_run_that_the_loop_asked_for_succeeds_where_its_job_was_removed_meanwhile(sensor: Sensor) -> None:
+    sensor.tick()
+    request = review_of(["removed"])
+    assert not sensor.run(request, tags=request.tags)
 
 
 @pytest.mark.parametrize("hours", [0.0, -1.0, 169.0, 1e300])
