@@ -21,6 +21,8 @@ LOCKED, FULL = "database is locked", "database or disk is full"
 READ_ONLY, GONE = "attempt to write a readonly database", "unable to open database file"
 WRITES = ("INSERT", "UPDATE", "DELETE", "REPLACE", "CREATE", "ALTER", "DROP")
 
+CLOSES_S = 10  # within which who used a schema has closed its connections
+
 Before = Callable[[str], str | None]  # statement -> the error that it meets
 
 
@@ -99,6 +101,8 @@ def own_schema(server: str) -> Iterator[str]:
         yield url.render_as_string(hide_password=False)
     finally:
         with engine.connect() as connection:
+            # Who forgot to close a connection is named by an error; to wait for it has no end.
+            connection.execute(sa.text(f"SET lock_timeout = '{CLOSES_S}s'"))
             connection.execute(sa.schema.DropSchema(schema, cascade=True))
         engine.dispose()
 

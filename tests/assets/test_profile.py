@@ -169,9 +169,7 @@ class TestPlan:
             plan_of(ProfileConfig(minimum=13), load_twin("wordcount"))
 
     def test_a_time_in_which_nothing_is_scraped_twice_measures_nothing(self) -> None:
-        with pytest.raises(
-            SettingsError, match="measure_s 5: less than two scrape intervals of 5 s; "
-        ):
+        with pytest.raises(SettingsError, match="measure_s 5: less than two scrape intervals of 5 s; "):
             plan_of(ProfileConfig(measure_s=5), load_twin("wordcount"))
 
     @pytest.mark.parametrize("config", [{"settle_s": 10**9}, {"measure_s": 10**9}])

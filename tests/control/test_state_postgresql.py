@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import pytest
 import sqlalchemy as sa
 
+from benchmarks.storm.disk import own_schema
 from perdix.control.state.postgresql import Limits, engine_of
 from perdix.control.state.schema import StateError
 from perdix.control.state.store import StateStore
@@ -129,3 +130,17 @@ def test_a_server_that_accepts_and_never_says_a_word_is_no_store() -> None:
         with pytest.raises(StateError, match="PERDIX_STATE_URL"):
             StateStore(url)
         assert time.monotonic() - began_s < 6.0
+
+
+@needs_server
+def test_a_schema_that_somebody_holds_is_not_waited_for_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test that leaves a connection open ended never, and nothing said where."""
+    assert POSTGRES
+    monkeypatch.setattr("benchmarks.storm.disk.CLOSES_S", 1)
+    schema = own_schema(POSTGRES)
+    engine = sa.create_engine(schema.__enter__())
+    with engine.connect() as held:
+        held.execute(sa.text("CREATE TABLE left_open (id int)"))
+        with pytest.raises(sa.exc.OperationalError, match="lock timeout"):
+            schema.__exit__(None, None, None)
+    engine.dispose()
