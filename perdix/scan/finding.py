@@ -75,6 +75,7 @@ def find_jobs(client: Prometheus, engines: Mapping[str, EngineQueries], now_s: f
             continue
         try:
             jobs += _of_engine(client, engine, queries.jobs, (start_s, end_s, now_s))
+            notes += _of_one_name(client, engine, queries.jobs, now_s)
         except PrometheusError as error:
             if error.of_the_server:
                 raise
@@ -102,6 +103,18 @@ def _of_engine(client: Prometheus, engine: str, naming: JobNaming, span: tuple[f
     return [
         FoundJob(nameable(_name(naming, dict(key))), engine, dict(key), *when, scraped.get(key, USUAL_SCRAPE_S))
         for key, when in sorted(seen.items())
+    ]
+
+
+def _of_one_name(client: Prometheus, engine: str, naming: JobNaming, now_s: float) -> list[str]:
+    """Return in words which names several jobs have that run at once: nothing tells their metrics apart."""
+    promql = naming.at_once()
+    found = [] if promql is None else client.query_range(promql, now_s, now_s, HOUR_S)
+    return [
+        f"{engine}: {series.values[-1]:.0f} jobs named {_name(naming, series.labels)} run at once and are judged as "
+        "one; give each a name of its own"
+        for series in found
+        if len(series) and series.values[-1] > 1 and labels_of(series)
     ]
 
 

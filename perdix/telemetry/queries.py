@@ -103,6 +103,8 @@ class JobNaming(Strict):
     # Labels that make up a job's selector; a job has those of them that its series have
     labels: Annotated[list[str], Field(min_length=1)]
     names: Annotated[list[str], Field(min_length=1)]  # of these, the one to name the job by: the first that it has
+    # A label that each run of a job has for itself: jobs of one name that run at once differ in it; ``None``: none does
+    run: str | None = None
     # A selector of series of which a job has one for each partition that it reads, distinguished by ``topic`` and
     # ``partition``; ``None``: no such series is known
     partitions: Annotated[str, Field(min_length=3)] | None = None
@@ -125,6 +127,13 @@ class JobNaming(Strict):
     def running(self) -> str:
         """Return the query of which jobs run: a series per job, with its labels."""
         return f"group by ({', '.join(self.labels)}) ({self.series})"
+
+    def at_once(self) -> str | None:
+        """Return the query of how many jobs of each name run; ``None`` where no label distinguishes them."""
+        if self.run is None:
+            return None
+        labels = ", ".join(self.labels)
+        return f"count by ({labels}) (group by ({labels}, {self.run}) ({self.series}))"
 
     def scraped(self, over: str) -> str:
         """Return the query of how many samples each job's series have in a PromQL duration."""

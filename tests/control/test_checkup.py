@@ -213,6 +213,16 @@ def test_a_metric_that_the_exporter_does_not_publish_is_missing(face: Prometheus
     assert found.ok
 
 
+def test_a_topic_that_no_exporter_reports_says_which_are_read_and_where_another_is_named(face: PrometheusFace) -> None:
+    nobody = changed("workload_per_s", "nobody_publishes_this{{$selector}}")
+    workload = fact(checked(a_job(face), queries_of=lambda _: nobody), "workload_per_s")
+    assert (workload.ok, workload.verdict) == (False, Verdict.MISSING)
+    assert workload.fix == (
+        "no topic has a rate here: scrape the brokers' JMX exporter or kafka_exporter; another exporter's records by "
+        "the label 'topic' go to workload_per_s in conf/queries/flink.yaml"
+    )
+
+
 def test_a_query_that_the_server_refuses_is_told_with_its_answer(face: PrometheusFace) -> None:
     found = fact(checked(a_job(face), queries_of=lambda _: changed("cpu_load", "sum(((")), "cpu_load")
     assert found.verdict is Verdict.REFUSED
@@ -331,6 +341,15 @@ def test_a_flink_job_that_starts_again_and_again_is_not_asked_for_its_trigger() 
     assert "trigger" not in fact(found, "throughput_per_s").fix
 
 
+def test_a_throughput_of_0_while_records_arrive_is_doubtful_where_no_lag_explains_it(face: PrometheusFace) -> None:
+    queries = changed("throughput_per_s", "{} * 0")
+    without_lag = {name: texts for name, texts in queries.queries.items() if name != "consumer_lag_records"}
+    found = checked(a_job(face), queries_of=lambda _: queries.model_copy(update={"queries": without_lag}))
+    workload = fact(found, "workload_per_s")
+    assert workload.verdict is Verdict.DOUBTFUL
+    assert "arrive and 0/s are read" in workload.found
+
+
 def test_a_selector_that_matches_two_jobs_names_the_label_that_tells_them_apart(face: PrometheusFace) -> None:
     job = a_job(face)
     assert job.prometheus is not None
@@ -339,6 +358,21 @@ def test_a_selector_that_matches_two_jobs_names_the_label_that_tells_them_apart(
     assert not found.ok
     assert found.found == "the selector matches 2 jobs, which differ in labels 'namespace', 'job_name'"
     assert found.fix == "add namespace and job_name to prometheus.selector"
+
+
+def test_two_flink_jobs_of_one_name_that_run_at_once_are_not_taken_for_one() -> None:
+    raw = [("kafka_server_brokertopicmetrics_messagesin_total", {"topic": "clicks"}, 120.0 * SCRAPED_S * np.arange(90))]
+    for job_id in ("7a73f5", "205291"):
+        source = {"job_name": "clicks", "job_id": job_id, "tm_id": "1", "operator_name": "Source: clicks"}
+        raw.append(("flink_taskmanager_job_task_operator_numRecordsIn", source, 60.0 * SCRAPED_S * np.arange(90)))
+    server = RawPrometheus(NOW_S, raw)
+    selector = {"job_name": "clicks", "topic": "clicks"}
+    asked = PrometheusSource(url=server.url, selector=selector, scrape_interval_s=SCRAPED_S)
+    found = fact(checked(StreamJob(name="clicks", prometheus=asked)), "throughput_per_s")
+    server.close()
+    assert (found.ok, found.verdict) == (False, Verdict.DUPLICATED)
+    assert found.found == "2 jobs of that name run, which differ in label 'job_id'"
+    assert found.fix == "give each job a name of its own"
 
 
 def test_a_server_that_does_not_listen_is_one_problem_and_no_query_is_asked() -> None:

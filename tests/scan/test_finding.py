@@ -8,11 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdix.scan.finding import ENGINES, FoundJob, find_jobs, nameable, named_apart, scrape_interval_s
+from perdix.settings.access import HttpAccess
 from perdix.settings.stream_job import NAME
+from perdix.telemetry.prometheus import Prometheus
 from perdix.telemetry.prometheus_answers import PrometheusError
 from perdix.telemetry.queries import load_queries
 from perdix.telemetry.series import Series
 from perdix.twin.promql import parse
+from tests.scan.raw_prometheus import RawPrometheus
 
 NOW_S = 1_790_000_000.0
 ALL = {engine: load_queries(engine) for engine in ENGINES}
@@ -64,6 +67,19 @@ def test_a_server_that_refuses_one_engine_is_asked_for_the_others():
 def test_a_server_that_lets_nobody_in_ends_the_search():
     with pytest.raises(PrometheusError, match="too many"):
         find_jobs(Server([], refused="flink", kind="unauthorised"), ALL, NOW_S, 7)
+
+
+@pytest.mark.parametrize(("ids", "said"), [(["7a73f5", "205291"], True), (["7a73f5"], False)])
+def test_two_jobs_of_one_name_that_run_at_once_are_said_to_be_judged_as_one(ids, said):
+    """Each of a session cluster's jobs that nobody named is called the same."""
+    name, place = "flink_taskmanager_job_task_operator_numRecordsIn", {"job_name": "orders", "operator_name": "Source"}
+    server = RawPrometheus(NOW_S, [(name, {**place, "job_id": job_id}, np.arange(60.0)) for job_id in ids])
+    with Prometheus(HttpAccess(url=server.url)) as client:
+        found = find_jobs(client, ALL, NOW_S, 7)
+    server.close()
+    assert [job.name for job in found.jobs] == ["orders"]
+    note = "flink: 2 jobs named orders run at once and are judged as one; give each a name of its own"
+    assert found.notes == ((note,) if said else ())
 
 
 @given(st.text(max_size=120))

@@ -181,6 +181,10 @@ def _counted_twice(server: Server, selector: Labels) -> _Counted | None:
         found = f"its series are there {len(most)} times and differ in {_apart(most)}: counted {len(most)} times"
         return _Counted(found, ONE_OF_THEM)
     jobs = {tuple(labels.get(name, "") for name in naming.labels) for labels in series}
+    runs = {labels.get(naming.run, "") for labels in series} if naming.run is not None else set()
+    if len(jobs) < 2 and len(runs) > 1:
+        found = f"{len(runs)} jobs of that name run, which differ in {_listed([str(naming.run)])}"
+        return _Counted(found, "give each job a name of its own")
     if len(jobs) < 2:
         return None
     apart = [name for at, name in enumerate(naming.labels) if len({job[at] for job in jobs}) > 1]
@@ -266,7 +270,9 @@ def _held_together(seen: _Seen, facts: Mapping[str, QueryFact], shown: Observati
         found[workload.metric] = replace(workload, verdict=Verdict.CONTRADICTORY, found=shown.contradiction, fix=fix)
         return found
     arrives, done = shown.workload_per_s, shown.throughput_per_s
-    if shown.lag_records is None and arrives and done and max(arrives / done, done / arrives) >= APART:
+    if shown.lag_records is not None or not arrives or done is None:
+        return found
+    if min(arrives, done) * APART <= max(arrives, done):
         apart = f"{arrives:,.0f}/s arrive and {done:,.0f}/s are read; without a consumer lag the reason is unknown"
         found[workload.metric] = replace(
             workload, verdict=Verdict.DOUBTFUL, found=apart, fix="publish the consumer lag, and look at the topic"

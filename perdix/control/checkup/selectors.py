@@ -109,6 +109,17 @@ def wrong_interval(server: Server, selector: Mapping[str, str]) -> str:
     return f"is it scraped every {every_s:.0f} s? Then set prometheus.scrape_interval_s to that"
 
 
+def unreported_topics(server: Server, metric: str) -> str:
+    """Return the fix of a load that is asked for by topic, of a server that knows the rate of none; else empty."""
+    promql = server.queries.for_each(TOPIC, metric, server.window_s)
+    if metric != WORKLOAD.name or promql is None or server.series(promql) or server.late():
+        return ""
+    return (
+        "no topic has a rate here: scrape the brokers' JMX exporter or kafka_exporter; another exporter's records by "
+        f"the label '{TOPIC}' go to {metric} in conf/queries/{server.queries.engine}.yaml"
+    )
+
+
 def fitting_topic(server: Server, consumed_per_s: float, present: str) -> str:
     """Return the one topic whose rate a job consumed (records/s); empty where none fits, or several."""
     promql = server.queries.for_each(TOPIC, WORKLOAD.name, server.window_s)
