@@ -140,3 +140,14 @@ def test_dumps_are_read_by_the_same_names_and_a_topic_with_a_dot_once(suffix):
     waiting = {**client, "partition": "0"}
     assert names.canonical(f"{CLIENT}_lag", {**waiting, "topic": "shop_orders"}).metric == "consumer_lag_records"
     assert names.canonical(f"{CLIENT}_lag", {**waiting, "topic": "shop.orders"}) is None
+
+
+def test_two_copies_of_kafka_exporter_are_counted_once():
+    offsets, raw = "kafka_topic_partition_current_offset", consumers("pay", ["orders"])
+    for exporter in ("exporter-a:9308", "exporter-b:9308"):
+        for partition in "01":
+            labels = {"topic": "orders", "partition": partition, "instance": exporter}
+            raw.append((offsets, labels, counted(WORKER_PER_S)))
+    assert read(raw, {"app": "pay", "topic": "orders"}) == [WHOLE]
+    first, second = read(raw, {"app": "pay", "topic": "orders"}, {"app": "pay", "topic": "clicks"})
+    assert (first["workload_per_s"], "workload_per_s" in second) == (120.0, False)
