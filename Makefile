@@ -43,7 +43,7 @@ explore: install ## the property tests on examples that nobody has tried (each r
 coverage: install ## every test, and which lines none of them reaches (twice as long)
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder --cov --cov-report=term
 
-e2e: install ## the browser, the tests in Java, and faults on a real Flink, Kafka and Prometheus (more than an hour; needs what testbed/README.md names)
+e2e: install ## the browser, the tests in Java, and faults on a real Flink, Kafka, Prometheus and Kubernetes (more than an hour; needs what testbed/README.md names)
 	$(BIN)/python -m pytest -m e2e tests/e2e
 	$(BIN)/python -m pytest -m e2e --ignore tests/e2e
 

@@ -6,14 +6,13 @@ Run by ``make e2e``. The job is a twin behind real HTTP, in the machine's own ti
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,17 +23,11 @@ import pytest
 from benchmarks.storm.episodes import Player, episode
 from benchmarks.storm.faults import KINDS
 from perdix.cli.processes import free_port
-from perdix.control.clock import WallClock
 from perdix.control.state.ledger import State
 from perdix.control.state.schema import StateError
 from perdix.control.state.store import StateStore
-from perdix.settings.home import PROJECT
-from perdix.twin.emission import Scraping
-from perdix.twin.job import JobTwin
-from perdix.twin.living import LivingTwin
 from perdix.twin.prometheus_face import PrometheusFace
-from perdix.twin.workloads import arrivals_from
-from tests.control.rig import HIGH, constant, parameters
+from tests.e2e.twin_in_real_time import controller, twin_face, until
 
 pytestmark = pytest.mark.e2e
 JOB = """\
@@ -64,20 +57,9 @@ class Rig:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(JOB.format(workers=workers, url=self.face.url), encoding="utf-8")
 
-    @contextlib.contextmanager
-    def controller(self) -> Iterator[Callable[[], list[dict[str, Any]]]]:
+    def controller(self) -> AbstractContextManager[Callable[[], list[dict[str, Any]]]]:
         """Let ``perdix controller`` run meanwhile; yields what returns the documents of its ticks so far."""
-        log = self.home.parent / "controller.jsonl"
-        command = [sys.executable, "-m", "perdix.cli.main", "controller", "--interval", "2", "--json"]
-        with log.open("w") as out, (self.home.parent / "controller.err").open("w") as complaints:
-            where = {**os.environ, "PERDIX_HOME": str(self.home), **self.where}
-            process = subprocess.Popen(command, cwd=PROJECT, env=where, stdout=out, stderr=complaints)
-            try:
-                yield lambda: [json.loads(line) for line in log.read_text().splitlines() if line.endswith("}")]
-                assert process.poll() is None, (self.home.parent / "controller.err").read_text()[-2_000:]
-            finally:
-                process.kill()
-                process.wait()
+        return controller(self.home, self.where)
 
     def running(self) -> int:
         """Return how many workers the twin runs."""
@@ -86,22 +68,10 @@ class Rig:
 
 @pytest.fixture
 def rig(tmp_path: Path) -> Iterator[Rig]:
-    clock = WallClock()
-    start_s = int(clock.now_s()) - 1_800
-    made = parameters().model_copy(update={"name": "orders"})
-    twin = JobTwin(made, 3, start_s=start_s, scale_out=2, arrivals=arrivals_from(constant(HIGH / 4), start_s))
-    with PrometheusFace(LivingTwin({"orders": twin}, clock, scraping=Scraping(interval_s=5.0))) as face:
+    with twin_face() as face:
         rig = Rig(tmp_path / "home", face)
         rig.wants(2)
         yield rig
-
-
-def until(holds: Callable[[], bool], seconds: float, what: str) -> None:
-    """Wait until something holds."""
-    began_s = time.monotonic()
-    while not holds():
-        assert time.monotonic() - began_s < seconds, f"{what} did not come within {seconds:.0f} s"
-        time.sleep(0.3)
 
 
 def served(ticks: list[dict[str, Any]]) -> bool:

@@ -1,7 +1,7 @@
 """A fake API server over real HTTP: it knows the scale subresource, and little else.
 
-No kube-apiserver can be had where these tests run. What is imitated, and nothing more: paths, the objects
-``autoscaling/v1 Scale`` and ``meta/v1 Status`` (their shape is checked against the official client's models),
+A real one is asked by ``tests/e2e/test_kubernetes_live.py``. What is imitated here, and nothing more: paths, the
+objects ``autoscaling/v1 Scale`` and ``meta/v1 Status`` (their shape is checked against the official client's models),
 optimistic concurrency by resourceVersion and uid, bearer tokens, and the words of its refusals. A status follows when
 the test says so (``settle``), or after ``follow_s``.
 """

@@ -1,8 +1,8 @@
 """The Kubernetes target against a fake API server over real HTTP and TLS (``kubernetes_api``).
 
-A real kube-apiserver could not be had on the machine where this was written: that the target works on one is not shown
-here. What is shown: the official client is what speaks, its own models read what the fake says and what the target
-sends, and every refusal, as the API server words it, becomes one plain error.
+That the target works on a real one is shown by ``tests/e2e/test_kubernetes_live.py``. Here the official client speaks,
+its own models read what the fake says and what the target sends, and every refusal, as the API server words it, becomes
+one plain error.
 """
 
 import subprocess
