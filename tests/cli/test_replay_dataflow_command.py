@@ -119,7 +119,8 @@ def test_ds2_reads_what_the_twin_logs_in_the_originals_formats(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["operators", "heron"], "known: flink-wordcount"),
+        (["operators", "heron"], "did you mean 'heron-wordcount'?"),
+        (["operators", "storm"], "known: flink-wordcount"),
         (["operators", "nexmark-q1", "--policy", "hpa-80"], "unknown policy 'hpa-80' for a dataflow"),
         (["operators", "nexmark-q1", "--start", "mapper"], "expected operator=instances"),
         (["operators", "nexmark-q1", "--start", "mapper=²"], "expected operator=instances"),
