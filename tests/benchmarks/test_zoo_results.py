@@ -1,11 +1,13 @@
 """The file of results: nothing is lost, nothing is played twice."""
 
+import fcntl
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
+import orjson
 import pytest
 
 from benchmarks.zoo import results as zoo_results
@@ -14,11 +16,6 @@ from benchmarks.zoo.jobs import TRACE, kind_of
 from benchmarks.zoo.results import Key, Results, code_version
 
 KEY = Key(11, 3, 24.0, "daedalus", "abc", None)
-
-
-def many(path: Path, job: int) -> None:
-    for seed in range(20):
-        Results(path).append({**Key(seed, job, 1.0, "daedalus", "abc", None).row(), "about": "x" * 5_000})
 
 
 def test_what_is_appended_is_read(tmp_path: Path) -> None:
@@ -38,12 +35,19 @@ def test_a_line_that_was_torn_costs_only_itself(tmp_path: Path) -> None:
     assert set(results.read()) == {KEY, other}
 
 
-def test_several_may_append_at_once(tmp_path: Path) -> None:
+def test_who_appends_waits_until_another_has_ended_its_row(tmp_path: Path) -> None:
     """Threads exclude each other as processes do: each append opens the file, and a lock is of what was opened."""
     path = tmp_path / "results.jsonl"
-    with ThreadPoolExecutor(3) as pool:
-        list(pool.map(many, [path] * 3, range(3)))
-    assert len(Results(path).read()) == 60
+    with ThreadPoolExecutor(1) as pool, path.open("ab") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        appended = pool.submit(Results(path).append, KEY.row())
+        with pytest.raises(TimeoutError):
+            appended.result(0.2)
+        other.write(orjson.dumps(replace(KEY, job=KEY.job + 1).row()))
+        other.flush()
+        fcntl.flock(other, fcntl.LOCK_UN)
+        appended.result(10)
+    assert len(Results(path).read()) == 2
 
 
 def test_another_version_of_the_code_is_another_result(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Final
 
 from perdix.control.checkup.facts import JobCheckup, QueryFact, Verdict
 from perdix.control.checkup.judging import judged
-from perdix.control.checkup.selectors import TOPIC, Server, unreported_topics, wrong_interval, wrong_label
+from perdix.control.checkup.selectors import Server, unreported_topics, wrong_interval, wrong_label
 from perdix.control.sources import LONGEST_READ_S, NEEDED_TO_DECIDE, connected
 from perdix.settings.access import HttpAccess
 from perdix.settings.stream_job import PrometheusSource, StreamJob
@@ -149,8 +149,11 @@ class _Asking:
         if fact.verdict is not Verdict.MISSING:
             return fact
         selector = self.source.selector
-        fix = wrong_label(server, fact.metric, selector) or wrong_interval(server, selector)
-        fix = fix or (unreported_topics(server, fact.metric) if selector.get(TOPIC) else "")
+        fix = (
+            wrong_label(server, fact.metric, selector)
+            or wrong_interval(server, selector)
+            or unreported_topics(server, fact.metric, selector)
+        )
         return replace(fact, fix=fix) if fix else fact
 
 

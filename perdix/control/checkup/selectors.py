@@ -109,10 +109,12 @@ def wrong_interval(server: Server, selector: Mapping[str, str]) -> str:
     return f"is it scraped every {every_s:.0f} s? Then set prometheus.scrape_interval_s to that"
 
 
-def unreported_topics(server: Server, metric: str) -> str:
+def unreported_topics(server: Server, metric: str, selector: Mapping[str, str]) -> str:
     """Return the fix of a load that is asked for by topic, of a server that knows the rate of none; else empty."""
+    if metric != WORKLOAD.name or not selector.get(TOPIC):
+        return ""
     promql = server.queries.for_each(TOPIC, metric, server.window_s)
-    if metric != WORKLOAD.name or promql is None or server.series(promql) or server.late():
+    if promql is None or server.series(promql) or server.late():
         return ""
     return (
         "no topic has a rate here: scrape the brokers' JMX exporter or kafka_exporter; another exporter's records by "
